@@ -1,0 +1,81 @@
+"""The contract of a model backend."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from cerberus_core.errors import Unsupported
+from cerberus_core.values import (
+    Availability,
+    Endpoint,
+    LoadPlan,
+    LoadProgress,
+    ModelInfo,
+    PullProgress,
+)
+
+
+class Backend(ABC):
+    """Something that has models: an engine that is started, a server, a cloud.
+
+    The manager calls `load`, `unload` and `gone` of one model from one task, so
+    they never overlap for the same model; different models may overlap.
+
+    Example, a backend whose single model lives on another machine::
+
+        class Nas(Backend):
+            name = "nas"
+
+            async def list(self) -> list[ModelInfo]:
+                return [ModelInfo(id="nas/qwen", backend="nas", name="qwen",
+                                  managed=False, state="ready")]
+
+            async def load(self, model, plan, report) -> Endpoint:
+                return Endpoint(base_url="http://nas:8080/v1", model="qwen", backend="nas")
+    """
+
+    name: str
+    """Prefix of its model ids; no slash; unique among all backends."""
+
+    async def available(self) -> Availability:
+        """Whether it can work here, with a hint on what is missing. Quick."""
+        return Availability(ok=True)
+
+    @abstractmethod
+    async def list(self) -> Sequence[ModelInfo]:
+        """The models it has, broken ones included (`problem`). Cached by the manager.
+
+        Raises `Unavailable` with a hint where its server is down.
+        """
+
+    @abstractmethod
+    async def load(
+        self, model: ModelInfo, plan: LoadPlan, report: Callable[[LoadProgress], None]
+    ) -> Endpoint:
+        """Make `model` answer, and return where. Loading twice is harmless.
+
+        Returns once the model takes requests. Raises `LoadFailed`, the engine's
+        last words in its message. On cancellation nothing may be left running.
+        """
+
+    async def unload(self, model: ModelInfo) -> None:
+        """Give its memory back; returns when that is done. Harmless if not loaded."""
+
+    async def gone(self, model: ModelInfo) -> str:
+        """Wait until the engine of a loaded model has ended by itself; say why.
+
+        Never returns where that can't be known.
+        """
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
+        """Fetch a model; `ref` is in this backend's own notation. Resumes what was begun."""
+        raise Unsupported(f"{self.name} can't pull models")
+
+    async def remove(self, model: ModelInfo) -> None:
+        """Delete the files of a model that is not loaded."""
+        raise Unsupported(f"{self.name} can't remove models")
+
+    async def aclose(self) -> None:
+        """Stop whatever it started. Called once, at shutdown, after the unloads."""

@@ -1,0 +1,12 @@
+"""What differs between operating systems, and the clock.
+
+Owns folders, file locks, process groups and time. Linux first; darwin and
+windows stand behind the same names, so that everything else is written once.
+Plugins may import from here.
+"""
+
+from .clock import Clock, SystemClock
+from .locks import FileLock
+from .paths import Folders, folders
+
+__all__ = ["Clock", "FileLock", "Folders", "SystemClock", "folders"]

@@ -1,0 +1,40 @@
+"""Frozen attrs values that the rooms hand each other.
+
+Owns shapes and units, nothing else: no input or output, no defaults from the
+configuration. Unknown is `None`, never 0. Validators run wherever a value is
+made; converters are avoided because not every decoder runs them.
+"""
+
+from .events import Event
+from .ids import new_id
+from .models import (
+    Availability,
+    Capability,
+    Endpoint,
+    LoadPlan,
+    LoadProgress,
+    ModelInfo,
+    ModelState,
+    PullProgress,
+)
+from .plugins import PluginReport
+from .principals import Principal
+from .usage import Aggregate, LiveRequest, Record
+
+__all__ = [
+    "Aggregate",
+    "Availability",
+    "Capability",
+    "Endpoint",
+    "Event",
+    "LiveRequest",
+    "LoadPlan",
+    "LoadProgress",
+    "ModelInfo",
+    "ModelState",
+    "PluginReport",
+    "Principal",
+    "PullProgress",
+    "Record",
+    "new_id",
+]

@@ -1,0 +1,16 @@
+"""ULIDs: 26 characters that sort by the time they were made."""
+
+import os
+import time
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32
+
+
+def new_id(unix_s: float | None = None) -> str:
+    """A fresh ULID for `unix_s` (seconds since the epoch; now when None).
+
+    48 bits of milliseconds, then 80 random bits; see the ULID specification.
+    """
+    millis = int((time.time() if unix_s is None else unix_s) * 1000)
+    number = (millis << 80) | int.from_bytes(os.urandom(10), "big")
+    return "".join([_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)])

@@ -1,0 +1,105 @@
+"""Models, where they can be reached, and how they are loaded."""
+
+from datetime import datetime
+from typing import Literal
+
+import attrs
+
+Capability = Literal[
+    "chat", "completion", "embed", "rerank", "transcribe", "speak", "image", "vision"
+]
+ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
+
+
+@attrs.frozen(kw_only=True)
+class ModelInfo:
+    """One model as a backend lists it, with what the manager knows of its life.
+
+    A backend fills the first part; `state` and what follows it belong to the
+    manager, but for backends that don't manage memory, which say themselves
+    whether the model is there (`state`).
+    """
+
+    id: str
+    """Unique over all backends: `backend/name`."""
+    backend: str
+    name: str
+    local: bool = True
+    """Runs on this machine (or one of ours): no prompt leaves for a provider."""
+    managed: bool = True
+    """Cerberus loads and unloads it. False for an endpoint that is simply there."""
+    size_mib: int | None = None
+    """Weights on disk, projector included."""
+    ctx: int | None = None
+    """Longest context in tokens that the model was trained for, or the engine's."""
+    capabilities: frozenset[Capability] = frozenset({"chat", "completion"})
+    problem: str | None = None
+    """Why the model can't be used (a broken file, say); None for a good one."""
+    detail: str | None = None
+    """A few words for lists: quantisation, parameters, format."""
+
+    state: ModelState = "unloaded"
+    failure: str | None = None
+    """Why the last load failed or the engine was lost, while `state` is failed."""
+    progress: float | None = None
+    """0 to 1 while loading, if the engine tells."""
+    loaded_ctx: int | None = None
+    """Context in tokens that the running engine gives one request."""
+    last_used: datetime | None = None
+    in_flight: int = 0
+    host: str = "local"
+
+    @property
+    def loaded(self) -> bool:
+        return self.state in ("ready", "draining")
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """Where a loaded model answers. `headers` may hold a key: never logged."""
+
+    base_url: str
+    """Ends in `/v1`, without a slash after it."""
+    model: str
+    """The id that the far side expects."""
+    headers: dict[str, str] = attrs.field(factory=dict, repr=False)
+    local: bool = True
+    backend: str
+    ctx: int | None = None
+    """Context in tokens for one request, where known."""
+
+
+@attrs.frozen(kw_only=True)
+class LoadPlan:
+    """How to load a model. None leaves the choice to the backend's settings."""
+
+    context: int | None = None
+    """Tokens of context for each request."""
+    parallel: int | None = None
+    """Requests that the engine answers at the same time."""
+
+
+@attrs.frozen(kw_only=True)
+class LoadProgress:
+    """A sign of life of a load: any one puts off the stall limit."""
+
+    fraction: float | None = None
+    note: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class PullProgress:
+    """State of a download, in bytes. `total` is None while unknown."""
+
+    file: str
+    done: int
+    total: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Availability:
+    """Whether a backend can work here, and what to do if it can't."""
+
+    ok: bool
+    detail: str | None = None
+    hint: str | None = None

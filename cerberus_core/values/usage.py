@@ -1,0 +1,68 @@
+"""What one request cost, while it runs and afterwards."""
+
+from datetime import datetime
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """One finished request, one line in the usage log. No prompt is in it."""
+
+    id: str
+    time: datetime
+    """When the request arrived (UTC)."""
+    model: str
+    backend: str | None = None
+    client: str | None = None
+    """Name of the gateway key, else the user agent."""
+    session_id: str | None = None
+    local: bool | None = None
+    path: str = "/v1/chat/completions"
+    stream: bool = False
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    tokens_counted: bool = False
+    """The engine told no usage: `completion_tokens` counts the pieces that were relayed."""
+    load_ms: int | None = None
+    """Time the request waited for its model to load; None when it was there."""
+    ttft_ms: int | None = None
+    duration_ms: int | None = None
+    tok_per_sec: float | None = None
+    energy_j: float | None = None
+    tok_per_j: float | None = None
+    status: int | None = None
+    """What the client was told; 499 when it left first."""
+    error: str | None = None
+    host: str = "local"
+
+
+@attrs.frozen(kw_only=True)
+class LiveRequest:
+    """A request that is being answered."""
+
+    id: str
+    time: datetime
+    model: str
+    client: str | None = None
+    stream: bool = False
+    phase: str = "waiting"
+    """waiting (for its model), prefill, or decode."""
+    pieces: int = 0
+    """Stream pieces relayed so far, about one token each."""
+
+
+@attrs.frozen(kw_only=True)
+class Aggregate:
+    """Sums and means over the records of one model; None where no record knew."""
+
+    model: str
+    requests: int = 0
+    errors: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    energy_j: float | None = None
+    avg_tok_per_sec: float | None = None
+    avg_tok_per_j: float | None = None
+    avg_ttft_ms: float | None = None
