@@ -96,6 +96,11 @@ class Manager:
         assert life.endpoint is not None
         return Lease(endpoint=life.endpoint, model=life.model, load_s=waited, life=life)
 
+    def progress(self, name: str) -> float | None:
+        """How far a load is, 0 to 1; None if that is unknown."""
+        life = self._lives.get(self._names.get(name, ""))
+        return life.info().progress if life is not None else None
+
     async def load(self, name: str, *, wait: bool = True) -> ModelInfo:
         """Load a model; without `wait`, only start it."""
         life = await self._find(name)

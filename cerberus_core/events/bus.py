@@ -23,6 +23,7 @@ class Bus:
         self._ring: deque[Event] = deque(maxlen=capacity)
         self._next = 1
         self._readers: set[asyncio.Event] = set()
+        self._closed = False
 
     @property
     def readers(self) -> int:
@@ -35,11 +36,17 @@ class Bus:
         for wake in self._readers:
             wake.set()
 
+    def close(self) -> None:
+        """End every reader: the daemon is stopping."""
+        self._closed = True
+        for wake in self._readers:
+            wake.set()
+
     def event_id(self, event: Event) -> str:
         return f"{self.boot}-{event.seq}"
 
     async def follow(self, last_id: str | None = None) -> AsyncIterator[Event]:
-        """Events after `last_id`, then new ones for ever.
+        """Events after `last_id`, then new ones until the bus is closed.
 
         Without an id it starts at the present. With one that the ring no
         longer holds (or of another boot), a `reload` event comes first.
@@ -48,14 +55,14 @@ class Bus:
         wake = asyncio.Event()
         self._readers.add(wake)
         try:
-            while True:
+            while not self._closed:
                 if position is None or (self._ring and position < self._ring[0].seq):
                     position = self._next
                     yield Event(seq=position - 1, type=RELOAD, data={})
                 for event in self._after(position):
                     position = event.seq + 1
                     yield event
-                if position == self._next:
+                if position == self._next and not self._closed:
                     wake.clear()
                     await wake.wait()
         finally:
