@@ -8,7 +8,7 @@ come. Every path ends in one record and one release.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
@@ -28,7 +28,6 @@ from .stream import OpenAIStream, UpstreamError
 from .upstream import Answer, Client, ConnectionLost, LeanClient, RemoteClient, Request
 from .upstream_errors import Refused, excerpt, message_of, refusal
 
-T = TypeVar("T")
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 CLIENT_GONE = 499
@@ -80,6 +79,7 @@ class Relay:
         self._clock = clock
         self._began = clock.monotonic()
         self._lease: Lease | None = None
+        self._upstream: Answer | None = None
         self._load_s: float | None = None
         self._started = False
         self.status: int | None = None
@@ -124,31 +124,42 @@ class Relay:
     # The steps.
 
     async def _answer(self) -> None:
-        lease = self._manager.try_acquire(self._parsed.model)
-        if lease is None:
-            waiting = self._manager.acquire(self._parsed.model)
-            lease = await self._patiently(waiting, self._loading_comment)
-            self._load_s = lease.load_s
-        self._lease = lease
         try:
+            await self._patiently(self._acquire(), self._loading_comment)
+            assert self._lease is not None
             self._live.phase = "prefill"
-            self._check_capability(lease)
-            request = Request(
-                url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
-                headers=_headers(lease, self._parsed.stream),
-                body=self._parsed.body_for(lease.endpoint.model),
-            )
-            client = self._clients.for_url(request.url)
+            self._check_capability(self._lease)
             try:
-                answer = await self._patiently(self._open(client, request), lambda: KEEP_ALIVE)
-                try:
-                    await self._pass_on(answer)
-                finally:
-                    answer.close()
+                await self._patiently(self._open(self._lease), lambda: KEEP_ALIVE)
+                assert self._upstream is not None
+                await self._pass_on(self._upstream)
             except ConnectionLost as lost:
-                raise await self._connection_error(lease, lost) from None
+                raise await self._connection_error(self._lease, lost) from None
         finally:
-            lease.release()
+            if self._upstream is not None:
+                self._upstream.close()
+            if self._lease is not None:
+                self._lease.release()
+
+    async def _acquire(self) -> None:
+        # Kept on self at once: a cancellation right after must find it to release it.
+        self._lease = self._manager.try_acquire(self._parsed.model)
+        if self._lease is None:
+            self._lease = await self._manager.acquire(self._parsed.model)
+            self._load_s = self._lease.load_s
+
+    async def _open(self, lease: Lease) -> None:
+        request = Request(
+            url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
+            headers=_headers(lease, self._parsed.stream),
+            body=self._parsed.body_for(lease.endpoint.model),
+        )
+        client = self._clients.for_url(request.url)
+        try:
+            async with asyncio.timeout(self._options.silence_s or None):
+                self._upstream = await client.open(request)
+        except TimeoutError:
+            raise self._silent() from None
 
     async def _pass_on(self, answer: Answer) -> None:
         decoder = Decoder(answer.headers.get("content-encoding", ""))
@@ -224,12 +235,13 @@ class Relay:
 
     # Waiting.
 
-    async def _patiently(self, work: Awaitable[T], comment: Callable[[], bytes]) -> T:
+    async def _patiently(self, work: Awaitable[None], comment: Callable[[], bytes]) -> None:
         """Wait for `work`; a stream's client gets its head after `hold_s`, then comments."""
         if not self._parsed.stream:
-            return await work
+            await work
+            return
         async with Holding(self._hold_left(), partial(self._comment_forever, comment)):
-            return await work
+            await work
 
     def _hold_left(self) -> float:
         return max(0.001, self._began + self._options.hold_s - self._clock.monotonic())
@@ -242,14 +254,6 @@ class Relay:
         while True:
             await self._emit(comment())
             await self._clock.sleep(self._options.keepalive_s)
-
-    async def _open(self, client: Client, request: Request) -> Answer:
-        limit = self._options.silence_s
-        try:
-            async with asyncio.timeout(limit or None):
-                return await client.open(request)
-        except TimeoutError:
-            raise self._silent() from None
 
     def _check_silence(self, since: float) -> None:
         limit = self._options.silence_s
