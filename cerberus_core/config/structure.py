@@ -5,6 +5,7 @@ Converters of a plugin's class run, as do its validators.
 """
 
 import pathlib
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -136,8 +137,12 @@ def _first(error: BaseException, raw: Any, prefix: tuple[str, ...]) -> WrongValu
         path = (*path, *cause.path)
         return WrongValue((*prefix, *path), _at(raw, path, cause.value), cause.expected)
     attribute = next((a for a in cause.args if isinstance(a, attrs.Attribute)), None)
+    # Some validators of attrs hand over the field, others quote its name alone.
+    quoted = re.match(r"'(\w+)' ", str(cause.args[0])) if cause.args else None
     if attribute is not None:
         path = (*path, attribute.name)
+    elif quoted and _at(raw, (*path, quoted[1]), None) is not None:
+        path = (*path, quoted[1])
     message = cause.args[0] if attribute is not None and cause.args else cause
     text = redacted(f"{message}", raw) if not is_secret((*prefix, *path)) else "something else"
     return WrongValue(

@@ -111,9 +111,7 @@ def test_c03_unknown_keys_are_warnings_with_line_and_nearest_name(folders: Folde
     at = str(folders.config_file)
     assert one == f"{at}:2: unknown key server.prot; did you mean server.port?"
     assert two.startswith(f"{at}:4: unknown key gpu; known here: default_model, ")
-    assert three == (
-        f'{at}:7: unknown key models."a/b".alias; did you mean models."a/b".aliases?'
-    )
+    assert three == (f'{at}:7: unknown key models."a/b".alias; did you mean models."a/b".aliases?')
 
 
 @pytest.mark.parametrize("text", ["a = 1\na = 2\n", "[server]\n[server]\n"])
@@ -285,7 +283,19 @@ NAMES = ["SERVER__PORT", "SERVER__TOKEN", "SERVER__ALLOWED_HOSTS", "STRICT_PLUGI
          "GATEWAY__HOLD_S", "MODELS__A__ALIASES", "PLUGINS__A__B", "SERVER", "MODELS", "__", "A__B",
          "SERVER__PORT__X", "PLUGINS__A", "MODELS__A__B__CONTEXT"]  # fmt: skip
 env_text = st.text(max_size=40) | st.sampled_from(
-    ["1", "nan", "true", "[1]", '["a"]', '{"a": 1}', "[" * 3000, "1" * 5000, "\udc80", "-1", "1e999"]
+    [
+        "1",
+        "nan",
+        "true",
+        "[1]",
+        '["a"]',
+        '{"a": 1}',
+        "[" * 3000,
+        "1" * 5000,
+        "\udc80",
+        "-1",
+        "1e999",
+    ]
 )
 
 
