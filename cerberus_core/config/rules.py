@@ -1,0 +1,80 @@
+"""Validators of the schema, and the one exception that they raise.
+
+Not converters: not every decoder runs those.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+
+class WrongValue(Exception):
+    """`value` at `path` is not what was `expected` (words that follow "expected")."""
+
+    def __init__(self, path: tuple[str, ...], value: object, expected: str) -> None:
+        super().__init__(f"{'.'.join(path)}: expected {expected}")
+        self.path = path
+        self.value = value
+        self.expected = expected
+
+
+def rule(expected: str, good: Callable[[Any], bool]) -> Validator:
+    """A validator that lets None pass (the type says whether None is allowed)."""
+
+    def check(_instance: Any, attribute: "attrs.Attribute[Any]", value: Any) -> None:
+        if value is not None and not good(value):
+            raise WrongValue((attribute.name,), value, expected)
+
+    return check
+
+
+def port() -> Validator:
+    return rule("a port from 0 to 65535 (0: any free one)", lambda v: 0 <= v <= 65535)
+
+
+def seconds(*, zero: str | None = None) -> Validator:
+    """More than 0 seconds, or 0 where `zero` says what it means."""
+    if zero is None:
+        return rule("a number of seconds above 0", lambda v: math.isfinite(v) and v > 0)
+    return rule(f"a number of seconds, 0 for {zero}", lambda v: math.isfinite(v) and v >= 0)
+
+
+def count(least: int = 1) -> Validator:
+    # Above 2**53 a number doesn't survive JSON in a browser.
+    return rule(f"a whole number from {least}", lambda v: least <= v <= 2**53)
+
+
+def word(what: str) -> Validator:
+    """Text without white space or control characters, and not empty."""
+    return rule(what, _is_word)
+
+
+def words(what: str) -> Validator:
+    return rule(what, lambda values: all(_is_word(value) for value in values))
+
+
+def token() -> Validator:
+    # It travels in an HTTP header.
+    return rule("printable ASCII without spaces, not empty", lambda v: _is_word(v) and v.isascii())
+
+
+def url() -> Validator:
+    return rule(
+        "an address that begins with http:// or https://",
+        lambda v: _is_word(v) and v.startswith(("http://", "https://")) and len(v) > 8,
+    )
+
+
+def host_names() -> Validator:
+    return rule(
+        "a list of host names, without http:// and without a path",
+        lambda values: all(_is_word(value) and "/" not in value for value in values),
+    )
+
+
+def _is_word(value: str) -> bool:
+    return bool(value) and value.isprintable() and not any(c.isspace() for c in value)

@@ -1,0 +1,98 @@
+"""Every setting of the core with its default. What isn't built is absent.
+
+Durations are seconds (`_s`), sizes MiB (`_mib`).
+"""
+
+from typing import Any
+
+import attrs
+
+from . import rules
+from .rules import WrongValue
+
+
+@attrs.frozen(kw_only=True)
+class ServerConfig:
+    """Where the daemon listens and who may talk to it."""
+
+    host: str = attrs.field(
+        default="127.0.0.1", validator=rules.word("a host name or address, such as 127.0.0.1")
+    )
+    port: int = attrs.field(default=7733, validator=rules.port())
+    token: str | None = attrs.field(default=None, validator=rules.token(), repr=False)
+    """The bearer token; generated at the first start (`ensure_token`)."""
+    public_url: str | None = attrs.field(default=None, validator=rules.url())
+    """How the daemon is reached from elsewhere, for links and the Host check."""
+    allowed_hosts: list[str] = attrs.field(factory=list, validator=rules.host_names())
+    """Further names that the Host header may carry."""
+
+
+@attrs.frozen(kw_only=True)
+class GatewayConfig:
+    hold_s: float = attrs.field(default=5.0, validator=rules.seconds(zero="not at all"))
+    """How long headers are held while a model loads, so that a failure is a real 5xx."""
+    keepalive_s: float = attrs.field(default=10.0, validator=rules.seconds())
+    """Time between the comments that keep a waiting stream open."""
+    body_limit_mib: int = attrs.field(default=64, validator=rules.count())
+    first_byte_s: float = attrs.field(default=300.0, validator=rules.seconds(zero="no limit"))
+    """Limit on total silence of an upstream."""
+
+
+@attrs.frozen(kw_only=True)
+class EnginesConfig:
+    ttl_s: float = attrs.field(default=600.0, validator=rules.seconds(zero="never"))
+    """A model that was idle for so long is unloaded."""
+    list_ttl_s: float = attrs.field(default=5.0, validator=rules.seconds(zero="no caching"))
+    """How long a backend's list of models is kept."""
+
+
+@attrs.frozen(kw_only=True)
+class UsageConfig:
+    keep: int = attrs.field(default=1000, validator=rules.count())
+    """Records kept in memory."""
+    rotate_mib: int = attrs.field(default=64, validator=rules.count())
+
+
+@attrs.frozen(kw_only=True)
+class ModelSettings:
+    """`[models."backend/name"]`; None leaves the general setting in force."""
+
+    ttl_s: float | None = attrs.field(default=None, validator=rules.seconds(zero="never"))
+    aliases: list[str] = attrs.field(
+        factory=list, validator=rules.words("a list of names without spaces, none empty")
+    )
+    context: int | None = attrs.field(default=None, validator=rules.count())
+    """Tokens of context for each request."""
+    parallel: int | None = attrs.field(default=None, validator=rules.count())
+    """Requests that the engine answers at the same time."""
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    default_model: str | None = attrs.field(
+        default=None, validator=rules.word("the name of a model, such as llamacpp/qwen")
+    )
+    strict_plugins: bool = False
+    """A plugin that can't be loaded stops the start (for CI)."""
+    blocked_plugins: list[str] = attrs.field(
+        factory=list, validator=rules.words("a list of plugin names")
+    )
+    server: ServerConfig = attrs.field(factory=ServerConfig)
+    gateway: GatewayConfig = attrs.field(factory=GatewayConfig)
+    engines: EnginesConfig = attrs.field(factory=EnginesConfig)
+    usage: UsageConfig = attrs.field(factory=UsageConfig)
+    models: dict[str, ModelSettings] = attrs.field(factory=dict)
+    plugins: dict[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)
+    """As written; each plugin's own class gives them their types. May hold keys."""
+
+    @models.validator
+    def _one_model_per_alias(self, _attribute: Any, models: dict[str, ModelSettings]) -> None:
+        owners: dict[str, str] = {}
+        for name, settings in models.items():
+            for alias in settings.aliases:
+                if owners.setdefault(alias, name) != name:
+                    raise WrongValue(
+                        ("models", name, "aliases"),
+                        settings.aliases,
+                        f"names of its own; {alias!r} is an alias of {owners[alias]!r} as well",
+                    )
