@@ -1,7 +1,7 @@
 """One named endpoint. It is simply there: nothing is loaded, nothing unloaded."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cerberus_core.errors import LoadFailed, Unavailable
@@ -30,7 +30,7 @@ class OpenAIBackend(Backend):
         self._settings = settings
         self._base_url = settings.base_url.rstrip("/")
         self._monotonic = monotonic
-        self._discovered: list[ModelInfo] | None = None
+        self._discovered: Sequence[ModelInfo] | None = None
         self._discovered_at = 0.0
 
     async def available(self) -> Availability:
@@ -40,7 +40,7 @@ class OpenAIBackend(Backend):
             return Availability(ok=False, detail="its key is not set", hint=self._key_hint())
         return Availability(ok=True, detail=self._base_url)
 
-    async def list(self) -> list[ModelInfo]:
+    async def list(self) -> Sequence[ModelInfo]:
         if self._settings.models:
             return [self._model(name, {}) for name in self._settings.models]
         now = self._monotonic()
@@ -61,7 +61,7 @@ class OpenAIBackend(Backend):
             ctx=model.ctx,
         )
 
-    async def _discover(self) -> "list[ModelInfo]":
+    async def _discover(self) -> Sequence[ModelInfo]:
         import httpx
 
         try:
