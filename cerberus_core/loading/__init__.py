@@ -1,0 +1,32 @@
+"""Plugins: found, imported, matched against the hooks, and reported on.
+
+Owns the way from an entry point to objects that keep an interface. stevedore
+imports, pluggy matches; whatever goes wrong with one plugin is one line in its
+report, and the others go on. Nothing here knows what the objects do. Plugins
+are trusted code: one that ends the process (`os._exit`) can't be survived.
+
+Names are imported on first use, so that commands can be listed without pluggy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .commands import load_command
+    from .discover import plugin_command_names
+    from .plugins import Plugins, load_plugins
+
+__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names"]
+
+_HOMES = {
+    "Plugins": "plugins",
+    "load_command": "commands",
+    "load_plugins": "plugins",
+    "plugin_command_names": "discover",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

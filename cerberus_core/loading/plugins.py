@@ -1,0 +1,124 @@
+"""All plugins, one after the other; each failure is that plugin's alone."""
+
+from collections import Counter
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import attrs
+
+from cerberus_core.config import Config
+from cerberus_core.errors import PluginError
+from cerberus_core.interfaces import Backend
+from cerberus_core.platform import Folders
+from cerberus_core.values import PluginReport
+
+from . import collect, hooks, reports
+from .discover import PLUGINS, Found, described, installed
+from .imports import imported
+from .limits import within
+from .setup import setup_for
+from .versions import unmet
+
+_BACKENDS = "cerberus_model_backends"
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    """`warnings`: unknown keys in the plugins' settings."""
+
+    backends: dict[str, Backend] = attrs.field(factory=dict)
+    reports: list[PluginReport] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+
+
+def load_plugins(
+    config: Config,
+    folders: Folders,
+    *,
+    core_version: str,
+    time_limit_s: float = 10.0,
+    entry_points: Iterable[EntryPoint] | None = None,
+) -> Plugins:
+    """Import what is installed (or `entry_points`) and collect what it brings.
+
+    Blocks for up to `time_limit_s` for each import and each hook of a plugin
+    that hangs: call it from a worker thread. Raises PluginError for the first
+    failure where `strict_plugins` is set, and nothing otherwise.
+    """
+    return _Load(config, folders, core_version, time_limit_s).all(
+        described(installed(PLUGINS) if entry_points is None else entry_points)
+    )
+
+
+class _Load:
+    def __init__(
+        self, config: Config, folders: Folders, core_version: str, time_limit_s: float
+    ) -> None:
+        self._config = config
+        self._folders = folders
+        self._core_version = core_version
+        self._time_limit_s = time_limit_s
+        self._manager = hooks.new_manager()
+        self._plugins = Plugins()
+
+    def all(self, every: list[Found]) -> Plugins:
+        counts = Counter(found.name for found in every)
+        for found in every:
+            if found.name in self._config.blocked_plugins:
+                self._plugins.reports.append(reports.blocked(found))
+                continue
+            rivals = [one for one in every if one.name == found.name and one is not found]
+            self._plugins.reports.append(self._one(found, rivals if counts[found.name] > 1 else []))
+        return self._plugins
+
+    def _one(self, found: Found, rivals: list[Found]) -> PluginReport:
+        doing = "check"
+        try:
+            self._admit(found, rivals)
+            doing = "import"
+            plugin = imported(found, self._time_limit_s)
+            doing = "registration"
+            self._within(found, lambda: hooks.register(self._manager, found.name, plugin))
+            doing = f"hook {_BACKENDS}"
+            made = self._within(found, lambda: self._backends(found, plugin))
+        except Exception as error:  # whatever a plugin raises becomes its report
+            self._forget(found.name)
+            report = reports.failed(found, doing, error)
+            if self._config.strict_plugins:
+                raise PluginError(
+                    f"plugin {found.name} ({found.source}): {report.problem}", hint=report.hint
+                ) from error
+            return report
+        self._plugins.backends.update(made)
+        return reports.loaded(found, tuple(f"backend {name}" for name in made))
+
+    def _admit(self, found: Found, rivals: list[Found]) -> None:
+        """Raises PluginError for what must not even be imported."""
+        if rivals:
+            others = ", ".join(rival.source for rival in rivals)
+            raise PluginError(
+                f"another plugin has the same name: {others}",
+                hint=f"uninstall one of {found.source}, {others}",
+            )
+        asked = unmet(found.requires, self._core_version)
+        if asked:
+            raise PluginError(
+                f"asks for {asked}; this is {self._core_version}",
+                hint=f"update {found.source} and cerberus-runtime together",
+            )
+
+    def _backends(self, found: Found, plugin: Any) -> dict[str, Backend]:
+        if not hooks.implements(self._manager, plugin, _BACKENDS):
+            return {}
+        setup = setup_for(found.name, self._config, self._folders, self._plugins.warnings.append)
+        results = hooks.call(self._manager, plugin, _BACKENDS, setup=setup)
+        return collect.backends(results, self._plugins.backends)
+
+    def _within(self, found: Found, call: Any) -> Any:
+        # Even a look at a plugin's attributes runs its code.
+        return within(self._time_limit_s, f"plugin {found.name}", call)
+
+    def _forget(self, name: str) -> None:
+        if self._manager.has_plugin(name):
+            self._manager.unregister(name=name)
