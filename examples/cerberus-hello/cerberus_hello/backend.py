@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -55,7 +56,7 @@ class Hello(Backend):
             writer.write(
                 f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode()
             )
-            for part in self._answer(request):
+            for part in _answer(self._settings.greeting, request):
                 writer.write(part)
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError):
@@ -63,22 +64,25 @@ class Hello(Backend):
         finally:
             writer.close()
 
-    def _answer(self, request: dict[str, object]) -> "list[bytes]":
-        words = [self._settings.greeting, ", ", "world", "!"]
-        usage = {"prompt_tokens": 1, "completion_tokens": len(words), "total_tokens": 5}
-        common = {"id": "hello", "created": 0, "model": "world"}
-        if not request.get("stream"):
-            message = {"role": "assistant", "content": "".join(words)}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            whole = {**common, "object": "chat.completion", "choices": [choice], "usage": usage}
-            return [json.dumps(whole).encode()]
-        choices = [{"index": 0, "delta": {"content": w}, "finish_reason": None} for w in words]
-        choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-        chunks: list[dict[str, object]] = [
-            {**common, "object": "chat.completion.chunk", "choices": [choice]} for choice in choices
-        ]
-        options = request.get("stream_options")
-        if isinstance(options, dict) and options.get("include_usage"):
-            chunks.append({**chunks[0], "choices": [], "usage": usage})
-        lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
-        return [*lines, b"data: [DONE]\n\n"]
+
+def _answer(greeting: str, request: dict[str, Any]) -> list[bytes]:
+    words = [greeting, ", ", "world", "!"]
+    usage = {"prompt_tokens": 1, "completion_tokens": len(words), "total_tokens": 5}
+    common: dict[str, Any] = {"id": "hello", "created": 0, "model": "world"}
+    if not request.get("stream"):
+        message = {"role": "assistant", "content": "".join(words)}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {**common, "object": "chat.completion", "choices": [choice], "usage": usage}
+        return [json.dumps(whole).encode()]
+    choices: list[dict[str, Any]] = [
+        {"index": 0, "delta": {"content": w}, "finish_reason": None} for w in words
+    ]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    chunks: list[dict[str, Any]] = [
+        {**common, "object": "chat.completion.chunk", "choices": [choice]} for choice in choices
+    ]
+    options = request.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        chunks.append({**chunks[0], "choices": [], "usage": usage})
+    lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    return [*lines, b"data: [DONE]\n\n"]
