@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .commands import load_command, plugin_command_names
+    from .commands import load_command
+    from .discover import plugin_command_names
     from .plugins import Plugins, load_plugins
 
 __all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names"]
@@ -21,7 +22,7 @@ _HOMES = {
     "Plugins": "plugins",
     "load_command": "commands",
     "load_plugins": "plugins",
-    "plugin_command_names": "commands",
+    "plugin_command_names": "discover",
 }
 
 

@@ -1,4 +1,4 @@
-"""Commands of plugins: listed by name, imported one at a time when they are called."""
+"""Commands of plugins, imported one at a time when they are called."""
 
 from typing import Any
 
@@ -6,11 +6,6 @@ from cerberus_core.errors import NotFound, PluginError
 
 from . import reports
 from .discover import COMMANDS, described, installed
-
-
-def plugin_command_names() -> list[str]:
-    """Sorted; imports no plugin."""
-    return sorted({entry_point.name for entry_point in installed(COMMANDS)})
 
 
 def load_command(name: str) -> Any:

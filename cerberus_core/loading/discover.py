@@ -28,6 +28,11 @@ def installed(group: str) -> list[EntryPoint]:
     return list(importlib.metadata.entry_points(group=group))
 
 
+def plugin_command_names() -> list[str]:
+    """Names of the commands that plugins bring, sorted. Imports no plugin."""
+    return sorted({entry_point.name for entry_point in installed(COMMANDS)})
+
+
 def described(entry_points: Iterable[EntryPoint]) -> list[Found]:
     """By name; an entry point that stands twice in one distribution counts once."""
     found: dict[tuple[str, str, str | None], Found] = {}

@@ -82,7 +82,7 @@ class _Load:
             self._within(found, lambda: hooks.register(self._manager, found.name, plugin))
             doing = f"hook {_BACKENDS}"
             made = self._within(found, lambda: self._backends(found, plugin))
-        except Exception as error:
+        except Exception as error:  # whatever a plugin raises becomes its report
             self._forget(found.name)
             report = reports.failed(found, doing, error)
             if self._config.strict_plugins:

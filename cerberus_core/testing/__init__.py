@@ -1,6 +1,9 @@
-"""For tests: ours and those of plugin authors.
+"""For tests, of plugin authors and of our own: conformance kit, fakes, fixtures.
 
-Owns a scripted OpenAI-shaped server, a clock that is turned by hand, and the
-conformance kit. Fakes here are real programs on loopback. Nothing of the
-daemon imports this room.
+Public: a plugin's tests may import everything here. Nothing outside tests does.
 """
+
+from .clock import FakeClock
+from .conformance import check_backends, check_package
+
+__all__ = ["FakeClock", "check_backends", "check_package"]

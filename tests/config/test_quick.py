@@ -54,7 +54,7 @@ def test_what_is_wrong_is_told_by_the_full_loader(folders: Folders) -> None:
     with pytest.raises(ConfigError, match=":1: not valid TOML"):
         read(folders, {})
     folders.config_file.unlink()
-    with pytest.raises(ConfigError, match="^CERBERUS_SERVER__PORT: "):
+    with pytest.raises(ConfigError, match=r"^CERBERUS_SERVER__PORT: "):
         read(folders, {"CERBERUS_SERVER__PORT": "many"})
 
 
