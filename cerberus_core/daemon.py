@@ -63,7 +63,7 @@ async def serve(
         )
         config = attrs.evolve(config, server=address)
     with _sole_owner(folders), _listening_socket(config.server.host, config.server.port) as sock:
-        token = config.server.token or await in_thread(lambda: settings.ensure_token(folders))
+        token = await in_thread(lambda: config.server.token or settings.ensure_token(folders))
         url = _url_of(sock)
         async with _running(folders, config, loaded.warnings, token, url, clock) as services:
             server = _Server(

@@ -8,7 +8,7 @@ from litestar import Controller, get
 
 from cerberus_core.values import PluginReport
 
-from .services import Services
+from .services import Given
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +59,7 @@ class BoxController(Controller):
     tags = ["box"]
 
     @get("/status", summary="Status")
-    async def status(self, services: Services) -> Status:
+    async def status(self, services: Given) -> Status:
         """One flat document."""
         models = await services.manager.models()
         problems = services.manager.problems
@@ -82,12 +82,12 @@ class BoxController(Controller):
         )
 
     @get("/plugins", summary="Plugins", sync_to_thread=False)
-    def plugins(self, services: Services) -> Plugins:
+    def plugins(self, services: Given) -> Plugins:
         """What was loaded, what failed and why."""
         return Plugins(plugins=services.plugins)
 
     @get("/config", summary="Settings", sync_to_thread=False)
-    def config(self, services: Services) -> ConfigView:
+    def config(self, services: Given) -> ConfigView:
         """The settings in force, without secrets."""
         return ConfigView(
             file=services.config_file,

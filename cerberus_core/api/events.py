@@ -13,7 +13,7 @@ from litestar.response import Stream
 from cerberus_core.events import Bus
 from cerberus_core.values import Event
 
-from .services import Services
+from .services import Given
 
 PING_S = 15.0
 _encode = msgspec.json.Encoder().encode
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 @get("/api/events", summary="Live events", tags=["box"])
 async def events(
-    services: Services,
+    services: Given,
     last_event_id: Annotated[str | None, HeaderParameter(name="last-event-id")] = None,
 ) -> Stream:
     """Types: `model`, `request`, `record`, and `reload` (read the state anew).

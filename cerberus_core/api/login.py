@@ -12,7 +12,7 @@ from cerberus_core.access import COOKIE_MAX_AGE_S, COOKIE_NAME, make_cookie
 from cerberus_core.access.codes import LIFE_S
 from cerberus_core.errors import AccessDenied
 
-from .services import Services
+from .services import Given
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class LoginController(Controller):
     tags = ["access"]
 
     @post("/codes", summary="Make a one-time code", sync_to_thread=False)
-    def code(self, services: Services) -> Code:
+    def code(self, services: Given) -> Code:
         """For `cerberus url`: good once, for five minutes."""
         code = services.codes.issue()
         expires = services.clock.now().timestamp() + LIFE_S
@@ -46,7 +46,7 @@ class LoginController(Controller):
 
     @post("/login", summary="Exchange a code for a cookie", status_code=204)
     async def login(
-        self, services: Services, request: Request[Any, Any, Any], data: JSONBody[Login]
+        self, services: Given, request: Request[Any, Any, Any], data: JSONBody[Login]
     ) -> Response[None]:
         """Public: the code is the proof."""
         if not services.codes.redeem(data.code):

@@ -5,10 +5,11 @@ from urllib.parse import unquote
 
 import attrs
 from litestar import Controller, Request, Response, delete, get, post
+from litestar.params import FromPath, FromQuery
 
 from cerberus_core.values import ModelInfo
 
-from .services import Services
+from .services import Given
 
 
 @attrs.frozen(kw_only=True)
@@ -21,13 +22,17 @@ class ModelsController(Controller):
     tags = ["models"]
 
     @get(summary="All models")
-    async def list(self, services: Services) -> Models:
+    async def list(self, services: Given) -> Models:
         """Every model of every backend with its state, broken ones included."""
         return Models(models=await services.manager.models())
 
     @post("/load/{id:path}", summary="Load a model", status_code=200)
     async def load(
-        self, services: Services, request: Request[Any, Any, Any], id: str, wait: bool = True
+        self,
+        services: Given,
+        request: Request[Any, Any, Any],
+        id: FromPath[str],
+        wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Answers when it is ready; with `wait=false` at once, with 202."""
         model = await services.manager.load(_tail(request, "load"), wait=wait)
@@ -35,14 +40,20 @@ class ModelsController(Controller):
 
     @post("/unload/{id:path}", summary="Unload a model", status_code=200)
     async def unload(
-        self, services: Services, request: Request[Any, Any, Any], id: str, wait: bool = True
+        self,
+        services: Given,
+        request: Request[Any, Any, Any],
+        id: FromPath[str],
+        wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Lets its requests finish first; with `wait=false` answers at once, with 202."""
         model = await services.manager.unload(_tail(request, "unload"), wait=wait)
         return Response(model, status_code=200 if wait else 202)
 
     @delete("/{id:path}", summary="Delete a model's files")
-    async def remove(self, services: Services, request: Request[Any, Any, Any], id: str) -> None:
+    async def remove(
+        self, services: Given, request: Request[Any, Any, Any], id: FromPath[str]
+    ) -> None:
         """Unloads it first."""
         await services.manager.remove(_tail(request))
 

@@ -6,12 +6,12 @@ from typing import Annotated
 import anyio.to_thread
 import attrs
 from litestar import Controller, get
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 from cerberus_core.errors import NotFound
 from cerberus_core.values import Aggregate, LiveRequest, Record
 
-from .services import Services
+from .services import Given
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class RequestsController(Controller):
 
     @get("/requests", summary="Running and last requests", sync_to_thread=False)
     def requests(
-        self, services: Services, limit: Annotated[int, Parameter(ge=1, le=1000)] = 50
+        self, services: Given, limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 50
     ) -> Requests:
         """What is being answered and what was answered last."""
         return Requests(
@@ -42,7 +42,7 @@ class RequestsController(Controller):
         )
 
     @get("/requests/{request_id:str}", summary="One request", sync_to_thread=False)
-    def request(self, services: Services, request_id: str) -> Record:
+    def request(self, services: Given, request_id: FromPath[str]) -> Record:
         """The record of a finished request."""
         record = services.store.find(request_id)
         if record is None:
@@ -50,7 +50,7 @@ class RequestsController(Controller):
         return record
 
     @get("/usage", summary="Usage by model")
-    async def usage(self, services: Services, since: datetime | None = None) -> Usage:
+    async def usage(self, services: Given, since: FromQuery[datetime | None] = None) -> Usage:
         """Sums and means by model; the last 30 days unless `since` is given."""
         start = since or services.clock.now() - timedelta(days=30)
         if start.tzinfo is None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import attrs
+from litestar.di import NamedDependency
 
 from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.engines import Manager
@@ -36,3 +37,7 @@ class Services:
     version: str
     started_at: datetime
     pid: int
+
+
+Given = NamedDependency[Services]
+"""How a controller's method asks for them."""
