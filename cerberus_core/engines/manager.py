@@ -144,7 +144,7 @@ class Manager:
         return self._lives[model_id]
 
     def _not_found(self, name: str) -> ModelNotFound:
-        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.7)
         if near:
             hint = f"Did you mean {' or '.join(near)}?"
         elif self._lives:

@@ -1,0 +1,49 @@
+"""`cerberus plugins`."""
+
+from typing import Any
+
+import typer
+
+from cerberus_core.errors import DaemonUnreachable
+
+from .daemon_client import DaemonClient
+from .output import Json, say, say_json
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def plugins(json: Json = False) -> None:
+    """Show what was loaded and what failed, why, and what to do. Works without the daemon."""
+    try:
+        reports = DaemonClient().get("/api/plugins")["plugins"]
+    except DaemonUnreachable:
+        reports = _reports_here()
+    if json:
+        say_json({"plugins": reports})
+    elif not reports:
+        say("No plugins are installed. `pip install cerberus-llamacpp` brings local models.")
+    for report in [] if json else reports:
+        _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    mark = {"loaded": "✓", "failed": "✕", "blocked": "○"}[report["state"]]
+    source = " ".join(part for part in (report["distribution"], report["version"]) if part)
+    provides = ", ".join(report["provides"]) or "nothing"
+    told = provides if report["state"] == "loaded" else report["problem"] or report["state"]
+    say(f"{mark} {report['name']} ({source or 'unknown origin'}): {told}")
+    if report["hint"] and report["state"] != "loaded":
+        say(f"    {report['hint']}")
+
+
+def _reports_here() -> list[dict[str, Any]]:
+    import msgspec
+
+    from cerberus_core.platform import folders
+
+    from .offline import plugins_here
+
+    _, loaded = plugins_here(folders())
+    reports: list[dict[str, Any]] = msgspec.to_builtins(loaded.reports)
+    return reports

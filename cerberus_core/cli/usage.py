@@ -1,0 +1,119 @@
+"""`cerberus usage`."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from cerberus_core.errors import CerberusError
+
+from .daemon_client import DaemonClient
+from .output import Json, say, say_json
+
+app = typer.Typer(rich_markup_mode=None)
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@app.command()
+def usage(
+    since: Annotated[str, typer.Option(help="How far back: 30m, 12h, 7d, 4w, or a date.")] = "30d",
+    last: Annotated[
+        int | None, typer.Option(help="Show the last requests instead.", min=1, max=1000)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what was used, by model, or the last requests one by one."""
+    daemon = DaemonClient()
+    if last is not None:
+        records = daemon.get(f"/api/requests?limit={last}")["recent"]
+        if json:
+            say_json({"requests": records})
+        else:
+            _show_requests(records)
+        return
+    start = quote(parse_since(since, datetime.now(UTC)).isoformat())
+    found = daemon.get(f"/api/usage?since={start}")
+    if json:
+        say_json(found)
+    else:
+        _show_models(found["models"])
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """A moment from `7d` or an ISO date; without a zone it is local. Pure."""
+    match = re.fullmatch(r"(\d{1,5})([mhdw])", text)
+    if match:
+        return now - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise CerberusError(
+            f"{text!r} is no time", hint="Write 30m, 12h, 7d, 4w or 2026-01-31.", code="usage"
+        ) from None
+
+
+def _show_models(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        say("No requests in that time.")
+        return
+    headers = ["MODEL", "REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST TOKEN", "ENERGY"]
+    _print_table(
+        headers,
+        [
+            [
+                row["model"],
+                str(row["requests"]),
+                str(row["errors"]),
+                _known(row["prompt_tokens"]),
+                _known(row["completion_tokens"]),
+                _known(row["avg_tok_per_sec"], "{:.3g}"),
+                _known(row["avg_ttft_ms"], "{:.0f} ms"),
+                _known(row["energy_j"], "{:.3g} J"),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _show_requests(records: list[dict[str, Any]]) -> None:
+    if not records:
+        say("No requests yet.")
+        return
+    headers = ["WHEN", "MODEL", "STATUS", "PROMPT", "ANSWER", "TOK/S", "FIRST TOKEN", "TOOK", ""]
+    _print_table(
+        headers,
+        [
+            [
+                datetime.fromisoformat(row["time"]).astimezone().strftime("%m-%d %H:%M:%S"),
+                row["model"],
+                _known(row["status"]),
+                _known(row["prompt_tokens"]),
+                ("~" if row["tokens_counted"] else "") + _known(row["completion_tokens"]),
+                _known(row["tok_per_sec"], "{:.3g}"),
+                _known(row["ttft_ms"], "{} ms"),
+                _known(row["duration_ms"], "{} ms"),
+                row["error"] or "",
+            ]
+            for row in records
+        ],
+    )
+
+
+def _known(value: Any, form: str = "{}") -> str:
+    return "—" if value is None else form.format(value)
+
+
+def _print_table(headers: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        left = header in ("MODEL", "WHEN", "")
+        table.add_column(header, justify="left" if left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

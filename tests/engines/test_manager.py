@@ -1,0 +1,346 @@
+"""The life of models under the manager, with a clock that is turned by hand."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from cerberus_core.engines import Manager, ModelPolicy
+from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.testing import FakeClock
+from cerberus_core.values import LoadPlan, ModelInfo
+from tests.engines.conftest import ToyBackend
+
+pytestmark = pytest.mark.anyio
+Start = Callable[..., Any]
+
+
+async def settle() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+async def state(manager: Manager, name: str = "toy/a") -> ModelInfo:
+    return await manager.model(name)
+
+
+async def test_m01_twenty_first_requests_load_once(start: Start, backend: ToyBackend) -> None:
+    backend.gate = asyncio.Event()
+    served = 0
+
+    async def request(manager: Manager) -> None:
+        nonlocal served
+        async with await manager.acquire("toy/a") as lease:
+            assert lease.endpoint.model == "toy/a"
+            served += 1
+
+    async with start() as manager, anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(request, manager)
+        await settle()
+        assert (await state(manager)).state == "loading"
+        assert (await state(manager)).progress == 0.5
+        backend.gate.set()
+    assert served == 20
+    assert backend.calls["load"] == 1
+
+
+async def test_m02_idleness_counts_from_the_end_of_the_last_request(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    async with start(ttl_s=2.0) as manager:
+        lease = await manager.acquire("toy/a")
+        await clock.advance(5)
+        assert (await state(manager)).state == "ready", "unloaded while it was in use"
+        lease.release()
+        assert (await state(manager)).last_used == clock.now()
+        await clock.advance(1.95)
+        late = await manager.acquire("toy/a")  # 0.05 s before the end
+        await clock.advance(3)
+        assert backend.calls["unload"] == 0
+        late.release()
+        await clock.advance(1.9)
+        assert (await state(manager)).state == "ready"
+        await clock.advance(0.2)
+        assert (await state(manager)).state == "unloaded"
+    assert backend.calls == {"list": backend.calls["list"], "load": 1, "unload": 1}
+
+
+async def test_a_ttl_of_zero_means_never_and_each_model_may_have_its_own(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    own = {"toy/b": ModelPolicy(ttl_s=10, plan=LoadPlan(context=99))}
+    async with start(ttl_s=0, models=own) as manager:
+        for name in ("toy/a", "toy/b"):
+            (await manager.acquire(name)).release()
+        await clock.advance(100_000)
+        assert (await state(manager, "toy/a")).state == "ready"
+        assert (await state(manager, "toy/b")).state == "unloaded"
+    assert backend.plans == [LoadPlan(), LoadPlan(context=99)]
+
+
+async def test_m05_after_a_failed_load_the_next_request_starts_anew(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    backend.failure = LoadFailed("no progress for 120 s")
+    async with start() as manager:
+        with pytest.raises(LoadFailed, match="no progress"):
+            await manager.acquire("toy/a")
+        failed = await state(manager)
+        assert (failed.state, failed.failure) == ("failed", "no progress for 120 s")
+        backend.failure = None
+        (await manager.acquire("toy/a")).release()
+        assert (await state(manager)).failure is None
+
+
+async def test_repeated_failures_back_off_and_the_refusal_says_for_how_long(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    backend.failure = LoadFailed("out of memory")
+    async with start() as manager:
+        for _ in range(2):
+            with pytest.raises(LoadFailed, match="out of memory"):
+                await manager.acquire("toy/a")
+        with pytest.raises(LoadFailed, match="2 times in a row: out of memory") as caught:
+            await manager.acquire("toy/a")
+        assert caught.value.hint == "It is tried again in 2 s."
+        assert backend.calls["load"] == 2
+        await clock.advance(2)
+        backend.failure = None
+        (await manager.acquire("toy/a")).release()
+
+
+async def test_a_backend_that_raises_anything_is_a_failed_load(
+    start: Start, backend: ToyBackend
+) -> None:
+    backend.failure = ZeroDivisionError("oops")
+    async with start() as manager:
+        with pytest.raises(LoadFailed, match="toy backend raised ZeroDivisionError: oops"):
+            await manager.acquire("toy/a")
+        backend.failure = None
+        (await manager.acquire("toy/b")).release()
+
+
+async def test_a_crash_in_use_is_told_and_the_next_request_reloads(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        lease = await manager.acquire("toy/a")
+        backend.crash("toy/a", "killed by SIGKILL")
+        assert await lease.lost_reason() == "killed by SIGKILL"
+        lease.release()
+        await settle()
+        lost = await state(manager)
+        assert (lost.state, lost.failure, lost.in_flight) == ("failed", "killed by SIGKILL", 0)
+        (await manager.acquire("toy/a")).release()
+        assert (await state(manager)).state == "ready"
+    assert backend.calls["load"] == 2
+
+
+async def test_a_model_that_crashes_again_and_again_backs_off(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    async with start() as manager:
+        for _ in range(2):
+            (await manager.acquire("toy/a")).release()
+            backend.crash("toy/a")
+            await settle()
+        with pytest.raises(LoadFailed, match="2 times in a row"):
+            await manager.acquire("toy/a")
+        await clock.advance(2)
+        (await manager.acquire("toy/a")).release()
+        await clock.advance(61)  # it lived for a minute: a clean slate
+        backend.crash("toy/a")
+        await settle()
+        (await manager.acquire("toy/a")).release()
+
+
+async def test_unload_lets_requests_finish_and_new_ones_reload(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager, anyio.create_task_group() as tasks:
+        lease = await manager.acquire("toy/a")
+        tasks.start_soon(manager.unload, "toy/a")
+        await settle()
+        assert backend.calls["unload"] == 0
+        assert manager.try_acquire("toy/a") is None
+        late: list[Any] = []
+
+        async def late_request() -> None:
+            late.append(await manager.acquire("toy/a"))
+
+        tasks.start_soon(late_request)
+        await settle()
+        lease.release()
+        with anyio.fail_after(5):
+            while not late:
+                await asyncio.sleep(0)
+        assert (backend.calls["unload"], backend.calls["load"]) == (1, 2)
+        late[0].release()
+
+
+async def test_unload_breaks_off_a_load_and_its_waiters_hear_why(
+    start: Start, backend: ToyBackend
+) -> None:
+    backend.gate = asyncio.Event()
+    errors: list[Exception] = []
+
+    async def request(manager: Manager) -> None:
+        try:
+            await manager.acquire("toy/a")
+        except Unavailable as error:
+            errors.append(error)
+
+    async with start() as manager, anyio.create_task_group() as tasks:
+        tasks.start_soon(request, manager)
+        await settle()
+        await manager.unload("toy/a")
+        await settle()
+        assert (await state(manager)).state == "unloaded"
+    assert [str(error) for error in errors] == ["toy/a was unloaded before it was ready"]
+
+
+async def test_g16_a_waiter_that_leaves_is_forgotten_and_not_counted(
+    start: Start, backend: ToyBackend
+) -> None:
+    backend.gate = asyncio.Event()
+    async with start() as manager:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(manager.acquire, "toy/a")
+            await settle()
+            tasks.cancel_scope.cancel()
+        backend.gate.set()
+        await settle()
+        assert (await state(manager)).in_flight == 0
+        assert (await state(manager)).state == "ready"
+
+
+async def test_a_release_counts_once_however_often_it_is_called(start: Start) -> None:
+    async with start() as manager:
+        first, second = await manager.acquire("toy/a"), await manager.acquire("toy/a")
+        first.release()
+        first.release()
+        assert (await state(manager)).in_flight == 1
+        second.release()
+        assert (await state(manager)).in_flight == 0
+
+
+async def test_shutdown_unloads_what_was_loaded_and_closes_backends(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        (await manager.acquire("toy/a")).release()
+        (await manager.acquire("toy/b")).release()
+        backend.gate = asyncio.Event()
+    assert backend.loaded == set()
+    assert backend.calls["unload"] == 2
+    assert backend.closed
+
+
+async def test_a_load_in_progress_ends_with_the_daemon(start: Start, backend: ToyBackend) -> None:
+    backend.gate = asyncio.Event()
+    async with start() as manager:
+        await manager.load("toy/a", wait=False)
+        await settle()
+    assert backend.loaded == set()
+
+
+async def test_lists_are_cached_for_five_seconds(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    async with start() as manager:
+        for _ in range(5):
+            await manager.models()
+        assert backend.calls["list"] == 1
+        await clock.advance(5)
+        await manager.models()
+        assert backend.calls["list"] == 2
+
+
+async def test_an_unknown_name_asks_the_backends_once_more_and_offers_what_is_near(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        await manager.models()
+        backend.names.append("qwen")
+        assert (await manager.model("qwen")).id == "toy/qwen"
+        with pytest.raises(ModelNotFound) as caught:
+            await manager.acquire("toy/qwem")
+        assert caught.value.hint == "Did you mean toy/qwen?"
+
+
+async def test_a_model_whose_file_goes_away_lives_while_it_is_loaded(
+    start: Start, backend: ToyBackend, clock: FakeClock
+) -> None:
+    async with start() as manager:
+        lease = await manager.acquire("toy/a")
+        backend.names.remove("a")
+        await clock.advance(6)
+        assert [model.id for model in await manager.models()] == ["toy/a", "toy/b"]
+        lease.release()
+        await manager.unload("toy/a")
+        await clock.advance(6)
+        assert [model.id for model in await manager.models()] == ["toy/b"]
+
+
+async def test_a_failing_backend_keeps_its_last_list_and_says_why(
+    start: Start, backend: ToyBackend, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start() as manager:
+        assert len(await manager.models()) == 2
+
+        async def broken() -> list[ModelInfo]:
+            raise OSError("no such folder")
+
+        monkeypatch.setattr(backend, "list", broken)
+        assert len(await manager.models(fresh=True)) == 2
+        assert manager.problems == {"toy": "OSError: no such folder"}
+
+
+async def test_names_resolve_by_id_alias_and_unique_bare_name(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start(aliases={"fast": "toy/a", "gone": "toy/zzz"}) as manager:
+        for name in ("toy/a", "fast", "a"):
+            assert (await manager.model(name)).id == "toy/a"
+        with pytest.raises(ModelNotFound):
+            await manager.model("gone")
+
+
+async def test_an_engine_lost_while_draining_does_not_hang_the_unload(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager, anyio.create_task_group() as tasks:
+        lease = await manager.acquire("toy/a")
+        tasks.start_soon(manager.unload, "toy/a")
+        await settle()
+        backend.crash("toy/a")
+        with anyio.fail_after(5):
+            while (await state(manager)).state != "failed":
+                await asyncio.sleep(0)
+        lease.release()
+
+
+async def test_waiters_of_a_draining_model_hear_of_a_crash(
+    start: Start, backend: ToyBackend
+) -> None:
+    heard: list[str] = []
+
+    async def request(manager: Manager) -> None:
+        try:
+            (await manager.acquire("toy/a")).release()
+        except EngineLost as error:
+            heard.append(error.message)
+
+    async with start() as manager, anyio.create_task_group() as tasks:
+        lease = await manager.acquire("toy/a")
+        tasks.start_soon(manager.unload, "toy/a")
+        await settle()
+        tasks.start_soon(request, manager)
+        await settle()
+        backend.crash("toy/a", "boom")
+        await settle()
+        lease.release()
+    assert heard == ["boom"]

@@ -1,0 +1,148 @@
+"""The usage log: nothing but the damaged line is lost, and a full disk costs only the file."""
+
+import errno
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cerberus_core.usage import Store
+from cerberus_core.usage import store as store_module
+from cerberus_core.usage.lines import aggregate, decode, encode
+from cerberus_core.values import Record
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def record(n: int, **more: object) -> Record:
+    values: dict[str, object] = {
+        "id": f"r{n}",
+        "time": START + timedelta(seconds=n),
+        "model": "m",
+        "status": 200,
+        **more,
+    }
+    return Record(**values)  # type: ignore[arg-type]
+
+
+def ids(store: Store) -> list[str]:
+    return [one.id for one in store.recent(1000)]
+
+
+def test_records_survive_a_restart(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for n in range(3):
+        store.add(record(n, tok_per_sec=1.5, error=None))
+    store.close()
+    again = Store(tmp_path)
+    assert ids(again) == ["r2", "r1", "r0"]
+    assert again.recent(1)[0] == record(2, tok_per_sec=1.5)
+    assert again.find("r1") == record(1, tok_per_sec=1.5)
+    again.close()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(min_value=0, max_value=10_000))
+def test_a_torn_last_line_loses_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("usage")
+    whole = encode([record(0), record(1)])
+    torn = whole[: len(whole) - 1 - cut % len(encode([record(1)]))]
+    (folder / "usage.jsonl").write_bytes(torn)
+    store = Store(folder)
+    before = ids(store)
+    assert "r0" in before
+    store.add(record(2))
+    store.close()
+    again = Store(folder)
+    assert ids(again) == ["r2", *before]
+    again.close()
+
+
+@given(garbage=st.binary(max_size=200), at=st.integers(min_value=0, max_value=3))
+def test_garbage_in_the_middle_loses_nothing_else(garbage: bytes, at: int) -> None:
+    lines = [encode([record(n)]) for n in range(3)]
+    lines.insert(at, garbage.replace(b"\n", b" ") + b"\n")
+    records, bad = decode(b"".join(lines))
+    assert [one.id for one in records] == ["r0", "r1", "r2"]
+    assert bad == (1 if garbage.replace(b"\n", b" ").strip() else 0)
+
+
+@given(st.binary(max_size=500))
+def test_no_bytes_make_the_decoder_raise(data: bytes) -> None:
+    decode(data)
+
+
+def test_the_log_rotates_and_old_files_are_read_back(tmp_path: Path) -> None:
+    store = Store(tmp_path, keep=10, rotate_bytes=len(encode([record(0)])) * 2)
+    for n in range(7):
+        store.add(record(n))
+        store.flush()
+    store.close()
+    assert len(list(tmp_path.glob("*.jsonl"))) == 4
+    again = Store(tmp_path, keep=5)
+    assert ids(again) == ["r6", "r5", "r4", "r3", "r2"]
+    assert again.aggregate(START)[0].requests == 7, "sums reach beyond memory"
+    again.close()
+
+
+def test_a_full_disk_degrades_to_memory_and_recovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_write, full = os.write, True
+
+    def write(fd: int, data: bytes) -> int:
+        if not full:
+            return real_write(fd, data)
+        real_write(fd, data[:7])  # a part of it still fits
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = Store(tmp_path)
+    monkeypatch.setattr(store_module.os, "write", write)
+    store.add(record(0))
+    store.flush()
+    assert store.warning is not None
+    assert "No space left" in store.warning
+    store.add(record(1))
+    assert ids(store) == ["r1", "r0"], "answers and figures go on"
+    full = False
+    store.flush()
+    assert store.warning is None
+    store.close()
+    monkeypatch.undo()
+    records, bad = decode((tmp_path / "usage.jsonl").read_bytes())
+    assert ([one.id for one in records], bad) == (["r0", "r1"], 0)
+
+
+def test_a_disk_that_stays_full_drops_the_oldest_and_counts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "QUEUE", 3)
+    store = Store(tmp_path / "file" / "usage")
+    (tmp_path / "file").write_text("not a folder")
+    for n in range(5):
+        store.add(record(n))
+    store.flush()
+    assert store.warning is not None
+    assert store.dropped == 2
+    store.close()
+
+
+def test_sums_and_means_know_what_is_unknown() -> None:
+    rows = aggregate(
+        [
+            record(0, prompt_tokens=5, tok_per_sec=10.0),
+            record(1, prompt_tokens=None, tok_per_sec=None, error="x"),
+            record(2, prompt_tokens=7, tok_per_sec=20.0),
+            record(3, model="n"),
+        ],
+        since=START,
+    )
+    assert [(row.model, row.requests, row.errors) for row in rows] == [("m", 3, 1), ("n", 1, 0)]
+    assert (rows[0].prompt_tokens, rows[0].avg_tok_per_sec) == (12, 15.0)
+    assert (rows[1].prompt_tokens, rows[1].avg_tok_per_sec, rows[0].energy_j) == (None, None, None)
+    assert aggregate([record(0)], since=START + timedelta(days=1)) == []
