@@ -5,24 +5,24 @@ from typing import Any
 import attrs
 
 _OURS = frozenset(
-    [
-        "-m",
-        "--model",
-        "-mm",
-        "--mmproj",
-        "-a",
+    {
         "--alias",
-        "--host",
-        "--port",
         "--api-key",
         "--api-key-file",
-        "-c",
         "--ctx-size",
-        "-np",
-        "--parallel",
+        "--host",
+        "--mmproj",
+        "--model",
         "--models-dir",
         "--models-preset",
-    ]
+        "--parallel",
+        "--port",
+        "-a",
+        "-c",
+        "-m",
+        "-mm",
+        "-np",
+    }
 )
 
 

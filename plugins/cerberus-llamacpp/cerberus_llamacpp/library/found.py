@@ -14,18 +14,18 @@ _MIB = 1 << 20
 
 # Encoders that answer no chat, whether or not their file names a pooling type.
 _ENCODERS = frozenset(
-    [
+    {
         "bert",
-        "nomic-bert",
-        "nomic-bert-moe",
+        "eurobert",
+        "gemma-embedding",
         "jina-bert-v2",
         "jina-bert-v3",
-        "neo-bert",
         "modern-bert",
-        "eurobert",
+        "neo-bert",
+        "nomic-bert",
+        "nomic-bert-moe",
         "t5encoder",
-        "gemma-embedding",
-    ]
+    }
 )
 _POOLING = {1: "mean", 2: "cls", 3: "last", 4: "rank"}
 

