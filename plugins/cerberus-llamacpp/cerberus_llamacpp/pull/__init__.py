@@ -30,7 +30,13 @@ async def pull(ref: str, models_dir: Path, report: Callable[[PullProgress], None
     from .hub import Download
 
     loop = asyncio.get_running_loop()
-    download = Download(wish, models_dir, lambda state: loop.call_soon_threadsafe(report, state))
+
+    def told(state: PullProgress) -> None:
+        # A cancelled pull may outlive the loop by a piece.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(report, state)
+
+    download = Download(wish, models_dir, told)
     try:
         return await asyncio.to_thread(download.run)
     except asyncio.CancelledError:

@@ -7,8 +7,11 @@ from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailabl
 _KEPT = "what was fetched is kept: the same pull goes on from there"
 
 
-def explain(error: Exception, repo: str) -> CerberusError:
-    """The error to raise instead of `error`, which came while `repo` was pulled."""
+def explain(error: Exception, repo: str) -> CerberusError | None:
+    """The error to raise instead of `error`, which came while `repo` was pulled.
+
+    None for one that is nobody's fault but ours.
+    """
     from huggingface_hub import errors
 
     if isinstance(error, errors.GatedRepoError):
@@ -32,7 +35,10 @@ def explain(error: Exception, repo: str) -> CerberusError:
         return Unavailable(f"{repo} could not be pulled: the hub answered {error}", hint=_KEPT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return Unavailable(f"the disk is full: {repo} is not whole", hint=_KEPT, code="disk_full")
-    return _unreachable(repo, error)
+    # The client's HTTP library has changed its name before, so its root is asked.
+    if isinstance(error, OSError) or type(error).__module__.startswith("http"):
+        return _unreachable(repo, error)
+    return None
 
 
 def _unreachable(repo: str, error: Exception) -> Unavailable:

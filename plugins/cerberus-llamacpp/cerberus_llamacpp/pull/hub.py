@@ -14,9 +14,9 @@ from cerberus_core.values import PullProgress
 
 from .choose import RemoteFile, Wish, choose
 from .explain import explain
+from .space import check_space
 
 STAGING = ".pulls"
-_SPARE = 64 << 20
 
 
 class Stopped(Exception):
@@ -46,7 +46,10 @@ class Download:
         except CerberusError:
             raise
         except Exception as error:
-            raise explain(error, self._wish.repo) from error
+            known = explain(error, self._wish.repo)
+            if known is None:
+                raise
+            raise known from error
         finally:
             lock.release()
 
@@ -99,14 +102,8 @@ class Download:
     def _check_space(self, wanted: list[RemoteFile]) -> None:
         self._staging.mkdir(parents=True, exist_ok=True)
         begun = sum([path.stat().st_size for path in self._staging.rglob("*") if path.is_file()])
-        needed = sum([file.size or 0 for file in wanted]) - begun + _SPARE
-        free = shutil.disk_usage(self._staging).free
-        if wanted and needed > free:
-            raise Unavailable(
-                f"{self._wish.repo} needs {needed >> 20} MiB more disk, {free >> 20} MiB are free",
-                hint=f"make room in {self._target.parent.parent}, or pull a smaller quantisation",
-                code="disk_full",
-            )
+        needed = sum([file.size or 0 for file in wanted]) - begun
+        check_space(self._staging, needed, self._wish.repo)
 
 
 class _Count:

