@@ -143,7 +143,7 @@ class Guard:
 
     def pump(self, source: IO[bytes]) -> None:
         log = Log(self.options["log"], self.options["log_bytes"])
-        while chunk := os.read(source.fileno(), 65536):
+        while chunk := os.read(source.fileno(), min(65536, log.limit)):
             log.write(chunk)
 
     def relay(self, source: IO[bytes]) -> None:
