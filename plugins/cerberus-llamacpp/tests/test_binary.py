@@ -17,6 +17,7 @@ import psutil
 import pytest
 from cerberus_llamacpp.backend import LlamaCpp
 from cerberus_llamacpp.engines import Binary
+from cerberus_llamacpp.engines.binary import free_port
 from cerberus_llamacpp.testing import TINY, Setup, write_gguf
 
 from cerberus_core.errors import LoadFailed, Unavailable
@@ -147,7 +148,8 @@ async def test_m06_an_engine_that_dies_at_start_fails_at_once(
     began = time.monotonic()
     with pytest.raises(LoadFailed) as caught:
         await load(backend)
-    assert time.monotonic() - began < 2
+    # Well under a second on an idle machine; the case is about minutes.
+    assert time.monotonic() - began < 10
     assert "exit code 1" in caught.value.message
     assert says in caught.value.message
     assert len(fake.calls) == 1
@@ -196,7 +198,8 @@ def stranger() -> Iterator[tuple[int, list[str]]]:
             self.end_headers()
             self.wfile.write(b'{"status":"ok","default_generation_settings":{"n_ctx":1}}')
 
-        do_POST = do_GET
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -214,8 +217,6 @@ async def test_m10_a_foreign_service_on_the_port_is_never_asked(
     backend: LlamaCpp, fake: Fake, stranger: tuple[int, list[str]]
 ) -> None:
     port, asked = stranger
-    from cerberus_llamacpp.engines.binary import free_port
-
     ports = iter([port, port, free_port()])
     backend._kind = Binary(fake.program, [], port=lambda: next(ports))
     endpoint = await load(backend)

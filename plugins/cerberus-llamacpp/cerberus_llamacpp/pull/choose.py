@@ -32,6 +32,7 @@ class RemoteFile:
 
     path: str
     size: int | None
+    sha256: str | None = None
 
     @property
     def name(self) -> str:
