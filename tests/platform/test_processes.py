@@ -24,9 +24,9 @@ pytestmark = [
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.05; done"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
 
 
 def until(fact: Callable[[], bool], limit_s: float = 5.0) -> None:

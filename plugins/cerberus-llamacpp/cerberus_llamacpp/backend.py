@@ -96,7 +96,9 @@ class LlamaCpp(Backend):
         from .removal import remove
 
         models = await self._scan()
-        found = await self._find(model)
+        found = models.get(model.name)
+        if found is None:
+            raise _its_file_is_gone(model)
         await asyncio.to_thread(remove, found, list(models.values()), self._library.roots)
 
     async def aclose(self) -> None:
@@ -110,7 +112,7 @@ class LlamaCpp(Backend):
     async def _find(self, model: ModelInfo) -> Found:
         found = (await self._scan()).get(model.name)
         if found is None:
-            raise ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
+            raise _its_file_is_gone(model)
         if found.problem is not None:
             raise LoadFailed(f"{model.id} can't be used: {found.problem}")
         return found
@@ -135,6 +137,10 @@ class LlamaCpp(Backend):
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",
         )
+
+
+def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
+    return ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
 
 
 def _choose(settings: Settings) -> Kind:

@@ -51,7 +51,11 @@ class Download:
 
     def _run(self) -> Path:
         import huggingface_hub
+        from huggingface_hub import constants
 
+        # The client would ask the hub for a list of coding agents, look which one
+        # runs it, and tell: a pull tells nobody more than what it fetches.
+        constants.HF_HUB_DISABLE_TELEMETRY = True
         endpoint = os.environ.get("HF_ENDPOINT")
         api = huggingface_hub.HfApi(endpoint=endpoint)
         info = api.model_info(self._wish.repo, files_metadata=True)
