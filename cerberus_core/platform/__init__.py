@@ -8,5 +8,16 @@ Plugins may import from here.
 from .clock import Clock, SystemClock
 from .locks import FileLock
 from .paths import Folders, folders
+from .processes import Child, Exit, spawn, tail
 
-__all__ = ["Clock", "FileLock", "Folders", "SystemClock", "folders"]
+__all__ = [
+    "Child",
+    "Clock",
+    "Exit",
+    "FileLock",
+    "Folders",
+    "SystemClock",
+    "folders",
+    "spawn",
+    "tail",
+]

@@ -1,0 +1,209 @@
+"""Processes that never outlive the daemon, in groups that are stopped whole.
+
+    child = await spawn(["llama-server", …], log=folder / "model.log")
+    …
+    await child.stop(grace_s=10)
+
+Between the daemon and the program stands a guard (`guard.py`), tied to the
+daemon by a pipe: when the daemon dies, however it dies, the pipe closes and
+the guard stops the program with everything it started. So no pid files are
+kept and no number is ever signalled that might by now be somebody else's.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_GUARD = Path(__file__).with_name("guard.py")
+_GUARD_SLACK_S = 5.0
+
+
+class Exit(NamedTuple):
+    """How a process ended: an exit code, a signal, or (both None) nobody knows."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    def __str__(self) -> str:
+        if self.code is not None:
+            return f"exit code {self.code}"
+        if self.signal is None:
+            return "its guard was killed"
+        try:
+            return f"signal {self.signal} ({signal.Signals(self.signal).name})"
+        except ValueError:
+            return f"signal {self.signal}"
+
+
+class Child:
+    """A running program with its group. Made by `spawn`; ends by itself or by `stop`.
+
+    One task of its own follows it until it has ended and is reaped. Whoever
+    spawned it must `stop` it or see `wait` return.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.log = log
+        self.pid: int | None = None
+        """The program's number (not the guard's), which is its group's too."""
+        self._process = process
+        self._started: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._exit: Exit | None = None
+        self._follower = asyncio.create_task(self._follow(), name=f"follow {log.name}")
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended; None while it runs."""
+        return self._exit if self._follower.done() else None
+
+    async def line(self) -> str | None:
+        """The next line of its standard output (with `relay`); None once it has ended."""
+        line = await self._lines.get()
+        if line is None:
+            self._lines.put_nowait(None)
+        return line
+
+    async def wait(self) -> Exit:
+        """Wait until it and its group have ended and are reaped."""
+        await asyncio.wait([self._follower])
+        self._follower.result()
+        assert self._exit is not None
+        return self._exit
+
+    async def stop(self, grace_s: float) -> Exit:
+        """SIGTERM to the group, `grace_s` seconds, SIGKILL. Harmless if it has ended."""
+        self._order(f"stop {grace_s}")
+        done, _ = await asyncio.wait([self._follower], timeout=grace_s + _GUARD_SLACK_S)
+        if not done:
+            # The guard itself hangs (stopped by somebody, say).
+            self._kill_guard()
+        return await self.wait()
+
+    def kill(self) -> None:
+        """SIGKILL to the group, at once and without waiting (`wait` reaps)."""
+        self._order("kill")
+
+    async def last_words(self, lines: int = 20) -> str:
+        """The end of its log; empty if there is none."""
+        return await asyncio.to_thread(tail, self.log, lines)
+
+    def _order(self, command: str) -> None:
+        pipe = self._process.stdin
+        if pipe is not None and not pipe.is_closing() and not self._follower.done():
+            pipe.write(f"{command}\n".encode())
+
+    def _kill_guard(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _follow(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        async for raw in self._process.stdout:
+            word, _, rest = raw.decode(errors="replace").rstrip("\n").partition(" ")
+            if word == "out":
+                self._lines.put_nowait(rest)
+            elif word == "pid":
+                self.pid = int(rest)
+                self._started.set_result(None)
+            elif word == "failed":
+                self._started.set_result(rest)
+                self._exit = Exit(code=127)
+            elif word in ("exit", "signal"):
+                number = int(rest)
+                self._exit = Exit(code=number) if word == "exit" else Exit(signal=number)
+        await self._process.wait()
+        self._process.stdin.close()
+        if self._exit is None:
+            # Somebody killed the guard: what it watched has no parent any more.
+            if self.pid is not None:
+                _kill_group(self.pid)
+            self._exit = Exit()
+        if not self._started.done():
+            self._started.set_result("its guard ended at once")
+        self._lines.put_nowait(None)
+
+
+async def spawn(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    relay: bool = False,
+    log_bytes: int = 1 << 20,
+    orphan_grace_s: float = 2.0,
+) -> Child:
+    """Start `argv` in a process group of its own, under a guard.
+
+    Its output goes to `log` (begun anew; at most `log_bytes`, and one older
+    file `….1`), standard output to `Child.line` instead with `relay`. Its
+    standard input is empty. `env` defaults to this process's. Secrets belong
+    there, never in `argv`. `orphan_grace_s`: seconds between SIGTERM and
+    SIGKILL when the daemon is gone.
+
+    Raises OSError where the program can't be started. Cancelled, nothing is left.
+    """
+    await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
+    options = {
+        "argv": list(argv),
+        "log": str(log),
+        "log_bytes": log_bytes,
+        "relay": relay,
+        "orphan_grace_s": orphan_grace_s,
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        str(_GUARD),
+        json.dumps(options),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=env,
+        start_new_session=True,
+    )
+    child = Child(process, log)
+    try:
+        failure = await asyncio.shield(child._started)
+    except BaseException:
+        # The pipe is the order: the guard stops what it may have started.
+        child.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+        raise
+    if failure is not None:
+        await child.wait()
+        raise OSError(failure)
+    return child
+
+
+def tail(path: Path, lines: int = 20, limit: int = 8192) -> str:
+    """The last `lines` lines of a text file, at most `limit` bytes; empty if unreadable."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit))
+            text = file.read(limit).decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+if sys.platform == "win32":
+
+    def _kill_group(pid: int) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGTERM)
+
+else:
+
+    def _kill_group(pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,161 @@
+"""The backend that Cerberus knows: files on disk, engines over them."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.interfaces import Backend, PluginSetup
+from cerberus_core.values import (
+    Availability,
+    Endpoint,
+    LoadPlan,
+    LoadProgress,
+    ModelInfo,
+    PullProgress,
+)
+
+from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
+from .engines.launch import physical_cores
+from .library import Found, Library
+from .settings import Settings
+
+
+class LlamaCpp(Backend):
+    """One engine process for each loaded model."""
+
+    name = "llamacpp"
+
+    def __init__(self, setup: PluginSetup, settings: Settings) -> None:
+        self._settings = settings
+        self._models_dir = setup.models_dir
+        self._logs_dir = setup.logs_dir / "llamacpp"
+        folders = [Path(folder).expanduser() for folder in settings.folders]
+        self._library = Library([setup.models_dir, *folders])
+        self._scanning = asyncio.Lock()
+        self._kind: Kind | None = None
+        self._engines: dict[str, Engine] = {}
+
+    async def available(self) -> Availability:
+        try:
+            return Availability(ok=True, detail=(await self._engine_kind()).label)
+        except Unavailable as error:
+            return Availability(ok=False, detail=error.message, hint=error.hint)
+
+    async def list(self) -> Sequence[ModelInfo]:
+        return [found.info() for found in (await self._scan()).values()]
+
+    async def load(
+        self, model: ModelInfo, plan: LoadPlan, report: Callable[[LoadProgress], None]
+    ) -> Endpoint:
+        engine = self._engines.get(model.name)
+        if engine is None or not engine.alive:
+            found = await self._find(model)
+            kind = await self._engine_kind()
+            launch = self._launch(found, model, plan)
+            engine = await start(
+                kind, launch, self._settings.stall_s, lambda: report(LoadProgress())
+            )
+            self._engines[model.name] = engine
+        return Endpoint(
+            base_url=f"{engine.url}/v1",
+            model=model.id,
+            headers=dict(engine.headers),
+            backend=self.name,
+            ctx=engine.ctx,
+        )
+
+    async def unload(self, model: ModelInfo) -> None:
+        engine = self._engines.get(model.name)
+        if engine is not None:
+            await engine.stop(self._settings.stop_grace_s)
+            self._engines.pop(model.name, None)
+
+    async def gone(self, model: ModelInfo) -> str:
+        engine = self._engines.get(model.name)
+        if engine is None:
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+        why = await engine.gone()
+        if self._engines.get(model.name) is engine:
+            del self._engines[model.name]
+        return why
+
+    async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
+        from .pull import pull
+
+        path = await pull(ref, self._models_dir, report)
+        for found in (await self._scan()).values():
+            if path in found.shards:
+                return found.info()
+        raise Unavailable(f"{path} was fetched and is not there any more")
+
+    async def remove(self, model: ModelInfo) -> None:
+        from .removal import remove
+
+        models = await self._scan()
+        found = models.get(model.name)
+        if found is None:
+            raise _its_file_is_gone(model)
+        await asyncio.to_thread(remove, found, list(models.values()), self._library.roots)
+
+    async def aclose(self) -> None:
+        engines, self._engines = list(self._engines.values()), {}
+        await asyncio.gather(*[engine.stop(self._settings.stop_grace_s) for engine in engines])
+
+    async def _scan(self) -> dict[str, Found]:
+        async with self._scanning:
+            return await asyncio.to_thread(self._library.scan)
+
+    async def _find(self, model: ModelInfo) -> Found:
+        found = (await self._scan()).get(model.name)
+        if found is None:
+            raise _its_file_is_gone(model)
+        if found.problem is not None:
+            raise LoadFailed(f"{model.id} can't be used: {found.problem}")
+        return found
+
+    async def _engine_kind(self) -> Kind:
+        if self._kind is None:
+            self._kind = await asyncio.to_thread(_choose, self._settings)
+        return self._kind
+
+    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan) -> Launch:
+        context = plan.context or self._settings.context
+        if found.ctx:
+            context = min(context, found.ctx)
+        return Launch(
+            model=found.path,
+            projector=found.projector,
+            alias=model.id,
+            context=context,
+            parallel=plan.parallel or self._settings.parallel,
+            threads=self._settings.threads or physical_cores(),
+            gpu_layers=self._settings.gpu_layers,
+            pooling=found.pooling,
+            log=self._logs_dir / f"{model.name.replace('/', '_')}.log",
+        )
+
+
+def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
+    return ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
+
+
+def _choose(settings: Settings) -> Kind:
+    if settings.engine != "embedded":
+        binary = find_binary(settings.binary)
+        if binary is not None:
+            return Binary(binary, settings.extra_args)
+        if settings.engine == "binary":
+            raise Unavailable(
+                "no llama-server was found on PATH",
+                hint='set `binary` under [plugins.llamacpp], or engine = "auto"',
+            )
+    if find_spec("xllamacpp") is None:
+        raise Unavailable(
+            "there is neither a llama-server nor the embedded engine",
+            hint=f"{Path(sys.executable).name} -m pip install xllamacpp",
+        )
+    return Embedded()

@@ -1,0 +1,58 @@
+"""What to start, whatever kind of engine starts it."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import psutil
+
+from cerberus_core.platform import Child
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """One engine for one model."""
+
+    model: Path
+    projector: Path | None = None
+    alias: str
+    """The public id of the model: the engine's answers carry it."""
+    context: int
+    """Tokens for each request; llama.cpp divides its context by `parallel`."""
+    parallel: int
+    threads: int
+    gpu_layers: int | None = None
+    pooling: str | None = None
+    """Set for models that embed or rank."""
+    log: Path
+
+
+@attrs.frozen
+class Started:
+    """A process that was started and is not ready yet."""
+
+    child: Child
+    where: Callable[[], Awaitable[str]]
+    """Returns its `http://127.0.0.1:PORT` once that is known; else waits for ever."""
+
+
+class Kind(Protocol):
+    """How one kind of engine is started."""
+
+    label: str
+    attempts: int
+    """How often a start is tried when the port turns out to be taken."""
+
+    async def start(self, launch: Launch, key: str) -> Started:
+        """Raises OSError. Cancelled, nothing is left running."""
+        ...
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, without hyper-threads; at least 1."""
+    allowed = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))

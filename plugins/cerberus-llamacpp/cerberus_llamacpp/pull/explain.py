@@ -1,0 +1,49 @@
+"""Turn what the hub's client raises into words for the person."""
+
+import errno
+
+from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
+
+_KEPT = "what was fetched is kept: the same pull goes on from there"
+
+
+def explain(error: Exception, repo: str) -> CerberusError | None:
+    """The error to raise instead of `error`, which came while `repo` was pulled.
+
+    None for one that is nobody's fault but ours.
+    """
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return Unavailable(
+            f"{repo} is gated",
+            hint="accept its terms on its page, and set HF_TOKEN to a token of that account",
+            code="gated",
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return NotFound(
+            f"there is no repository {repo}",
+            hint="check the spelling; a private one needs HF_TOKEN",
+        )
+    if isinstance(error, errors.HFValidationError):
+        return BadRequest(f"{repo} is no name of a repository: {error}")
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
+        return _unreachable(repo, error)
+    if isinstance(error, errors.EntryNotFoundError | errors.RevisionNotFoundError):
+        return NotFound(f"{repo} changed while it was pulled: {error}", hint="pull again")
+    if isinstance(error, errors.HfHubHTTPError):
+        return Unavailable(f"{repo} could not be pulled: the hub answered {error}", hint=_KEPT)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return Unavailable(f"the disk is full: {repo} is not whole", hint=_KEPT, code="disk_full")
+    # The client's HTTP library has changed its name before, so its root is asked.
+    if isinstance(error, OSError) or type(error).__module__.startswith("http"):
+        return _unreachable(repo, error)
+    return None
+
+
+def _unreachable(repo: str, error: Exception) -> Unavailable:
+    return Unavailable(
+        f"{repo} could not be pulled: {str(error) or type(error).__name__}",
+        hint=f"is the network up? {_KEPT}",
+        code="hub_unreachable",
+    )
