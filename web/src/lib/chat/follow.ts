@@ -13,9 +13,14 @@ export class Follow {
   /** A Svelte action for the scrolling element. */
   readonly watch = (box: HTMLElement): { destroy: () => void } => {
     this.#box = box;
+    let top = box.scrollTop;
     const scrolled = () => {
-      this.#following = box.scrollHeight - box.scrollTop - box.clientHeight <= NEAR_PX;
-      if (this.#following) this.away(false);
+      const near = box.scrollHeight - box.scrollTop - box.clientHeight <= NEAR_PX;
+      // Text that grew faster than we scrolled is no reader's wish: only going up is.
+      if (near) this.#following = true;
+      else if (box.scrollTop < top) this.#following = false;
+      top = box.scrollTop;
+      if (near) this.away(false);
     };
     const grew = () => {
       if (this.#following) box.scrollTop = box.scrollHeight;
