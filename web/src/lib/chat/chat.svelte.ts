@@ -1,0 +1,142 @@
+// The conversation: one model, turns, at most one answer under way.
+import { ApiError } from "../api/errors";
+import { text } from "../text";
+import { complete, type Sent, type Usage } from "./completion";
+import { statsLine } from "./stats";
+import { FrameThrottle } from "./throttle";
+
+export type TurnState = "waiting" | "streaming" | "done" | "stopped" | "failed";
+
+export class Answer {
+  content = $state("");
+  thinking = $state("");
+  state = $state<TurnState>("waiting");
+  /** What is going on before the first token. */
+  note = $state(text.chat.waiting);
+  error = $state.raw<ApiError | null>(null);
+  cutOff = $state(false);
+  stats = $state.raw<string[]>([]);
+
+  get busy(): boolean {
+    return this.state === "waiting" || this.state === "streaming";
+  }
+}
+
+export interface Turn {
+  id: number;
+  question: string;
+  model: string;
+  answer: Answer;
+}
+
+export class Chat {
+  turns = $state.raw<readonly Turn[]>([]);
+  draft = $state("");
+  #current = $state.raw<Answer | null>(null);
+  #abort: AbortController | null = null;
+  #next = 1;
+
+  constructor(
+    private readonly unauthorized: () => void,
+    private readonly fetcher: typeof fetch = (input, init) => fetch(input, init),
+  ) {}
+
+  get busy(): boolean {
+    return this.#current !== null;
+  }
+
+  send(model: string): void {
+    const question = this.draft.trim();
+    if (question === "" || this.busy) return;
+    this.draft = "";
+    void this.#ask(model, question);
+  }
+
+  /** Asks the last question anew. */
+  retry(model: string): void {
+    const last = this.turns.at(-1);
+    if (!last || this.busy) return;
+    this.turns = this.turns.slice(0, -1);
+    void this.#ask(model, last.question);
+  }
+
+  stop(): void {
+    this.#abort?.abort();
+  }
+
+  clear(): void {
+    this.stop();
+    this.turns = [];
+  }
+
+  async #ask(model: string, question: string): Promise<void> {
+    const messages = conversation(this.turns, question);
+    const answer = new Answer();
+    this.turns = [...this.turns, { id: this.#next++, question, model, answer }];
+    this.#current = answer;
+    const abort = new AbortController();
+    this.#abort = abort;
+
+    let content = "";
+    let thinking = "";
+    let usage: Usage | null = null;
+    const watched = { sentAt: performance.now(), firstAt: null as number | null, pieces: 0 };
+    const paint = new FrameThrottle(() => {
+      answer.content = content;
+      answer.thinking = thinking;
+    });
+    const piece = () => {
+      watched.firstAt ??= performance.now();
+      watched.pieces += 1;
+      answer.state = "streaming";
+      paint.request();
+    };
+    try {
+      await complete(
+        model,
+        messages,
+        {
+          comment: (note) => {
+            if (note.startsWith("loading")) answer.note = text.chat.loading;
+          },
+          thinking: (part) => {
+            thinking += part;
+            piece();
+          },
+          answer: (part) => {
+            content += part;
+            piece();
+          },
+          finish: (reason) => (answer.cutOff = reason === "length"),
+          usage: (told) => (usage = told),
+        },
+        abort.signal,
+        this.fetcher,
+      );
+      paint.flush();
+      answer.state = "done";
+    } catch (thrown) {
+      paint.flush();
+      answer.state = abort.signal.aborted ? "stopped" : "failed";
+      if (answer.state === "failed") answer.error = thrown as ApiError;
+    } finally {
+      if (watched.firstAt !== null && answer.state !== "failed") {
+        answer.stats = statsLine(usage, { ...watched, endedAt: performance.now() });
+      }
+      if (this.#current === answer) this.#current = null;
+      if (answer.error?.status === 401) this.unauthorized();
+    }
+  }
+}
+
+/** The messages to send: answered turns (a stopped answer counts as far as it came), then the question. */
+export function conversation(turns: readonly Turn[], question: string): Sent[] {
+  const messages: Sent[] = [];
+  for (const turn of turns) {
+    if (turn.answer.content === "") continue;
+    messages.push({ role: "user", content: turn.question });
+    messages.push({ role: "assistant", content: turn.answer.content });
+  }
+  messages.push({ role: "user", content: question });
+  return messages;
+}

@@ -1,0 +1,56 @@
+// What the page knows of the box, and how events change it. Pure.
+import type { LiveRequest, ModelInfo, RequestRecord } from "../api/types";
+
+export const RECENT_LIMIT = 50;
+
+export interface Snapshot {
+  models: readonly ModelInfo[];
+  live: readonly LiveRequest[];
+  /** Newest first. */
+  recent: readonly RequestRecord[];
+}
+
+export interface BoxEvent {
+  type: string;
+  data: unknown;
+}
+
+const replaceOrAppend = <T extends { id: string }>(list: readonly T[], item: T): T[] =>
+  list.some((x) => x.id === item.id)
+    ? list.map((x) => (x.id === item.id ? item : x))
+    : [...list, item];
+
+function hasId(data: unknown): data is { id: string } {
+  return typeof data === "object" && data !== null && typeof (data as { id?: unknown }).id === "string";
+}
+
+/** The snapshot after an event. Unknown types and shapes change nothing. */
+export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
+  const { type, data } = event;
+  if (!hasId(data)) return state;
+  if (type === "model") {
+    return { ...state, models: replaceOrAppend(state.models, data as ModelInfo) };
+  }
+  if (type === "request") {
+    // A late sign of life of a request that has its record already.
+    if (state.recent.some((record) => record.id === data.id)) return state;
+    return { ...state, live: replaceOrAppend(state.live, data as LiveRequest) };
+  }
+  if (type === "record") {
+    const others = state.recent.filter((record) => record.id !== data.id);
+    return {
+      ...state,
+      live: state.live.filter((request) => request.id !== data.id),
+      recent: [data as RequestRecord, ...others].slice(0, RECENT_LIMIT),
+    };
+  }
+  return state;
+}
+
+/** Waiting for attention, then busy, then there, then the rest; names within. */
+export function sortModels(models: readonly ModelInfo[]): ModelInfo[] {
+  const rank = (m: ModelInfo) =>
+    m.problem ? 4 : { failed: 0, loading: 1, draining: 1, ready: 2, unloaded: 3 }[m.state];
+  const order = new Intl.Collator("en", { numeric: true });
+  return [...models].sort((a, b) => rank(a) - rank(b) || order.compare(a.name, b.name));
+}

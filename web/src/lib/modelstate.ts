@@ -1,0 +1,58 @@
+// What a model's row says and offers, from what is known of it. Pure.
+import type { ModelInfo } from "./api/types";
+import { text } from "./text";
+
+export type Tone = "ok" | "run" | "wait" | "bad" | "idle";
+
+export function stateOf(model: ModelInfo): { tone: Tone; word: string } {
+  const words = text.models.state;
+  if (model.problem) return { tone: "bad", word: words.broken };
+  switch (model.state) {
+    case "ready":
+      return { tone: "ok", word: words.ready };
+    case "loading":
+      return { tone: "run", word: words.loading };
+    case "draining":
+      return { tone: "wait", word: words.draining };
+    case "failed":
+      return { tone: "bad", word: words.failed };
+    default:
+      return { tone: "idle", word: words.unloaded };
+  }
+}
+
+export interface Offer {
+  verb: "load" | "unload";
+  word: string;
+  /** For a screen reader, which hears the button without its row. */
+  label: string;
+}
+
+/** The one button of a model's row, or null where there is nothing to do. */
+export function offerFor(model: ModelInfo): Offer | null {
+  const t = text.models;
+  if (!model.managed || model.problem) return null;
+  switch (model.state) {
+    case "ready":
+      return { verb: "unload", word: t.unload, label: t.unloadNamed(model.name) };
+    case "loading":
+      return { verb: "unload", word: t.cancel, label: t.cancelNamed(model.name) };
+    case "failed":
+      return { verb: "load", word: t.retry, label: t.retryNamed(model.name) };
+    case "unloaded":
+      return { verb: "load", word: t.load, label: t.loadNamed(model.name) };
+    default:
+      return null;
+  }
+}
+
+/** Can be talked to, loaded or not. */
+export function canChat(model: ModelInfo): boolean {
+  return model.problem === null && model.capabilities.includes("chat");
+}
+
+/** The model to talk to: the one picked before if it is still there, else one that is loaded. */
+export function pickModel(usable: readonly ModelInfo[], before: string | null): string | null {
+  if (before !== null && usable.some((m) => m.id === before)) return before;
+  return (usable.find((m) => m.state === "ready") ?? usable[0])?.id ?? null;
+}

@@ -1,0 +1,16 @@
+// How a finished request ended, in shape, word and colour. Pure.
+import type { RequestRecord } from "./api/types";
+import type { Tone } from "./modelstate";
+import { UNKNOWN } from "./format";
+import { text } from "./text";
+
+const CLIENT_LEFT = 499;
+
+export function outcomeOf(record: RequestRecord): { tone: Tone; word: string } {
+  const { status, error } = record;
+  if (status === CLIENT_LEFT) return { tone: "idle", word: text.requests.left };
+  if (status !== null && status >= 400) return { tone: "bad", word: String(status) };
+  if (error !== null) return { tone: "bad", word: text.requests.failed };
+  if (status === null) return { tone: "idle", word: UNKNOWN };
+  return { tone: "ok", word: text.requests.ok };
+}

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import {
+  context, count, duration, elapsed, energy, moment, significant, since, size, splitName, UNKNOWN, withUnit,
+} from "../src/lib/format";
+
+const plain = (s: string) => s.replaceAll("\u00a0", "_");
+
+describe("numbers", () => {
+  it("have three significant digits", () => {
+    expect([34.2341, 5, 0.51234, 99.9, 99.96, 1234.5].map(significant)).toEqual([
+      "34.2", "5.00", "0.512", "99.9", "100", "1,235",
+    ]);
+  });
+
+  it("have a no-break space before the unit", () => {
+    expect(withUnit(34.2341, "tok/s")).toBe("34.2\u00a0tok/s");
+  });
+
+  it("are a dash when unknown, never zero", () => {
+    const nothing = [null, undefined, NaN, Infinity];
+    for (const f of [significant, count, size, context, duration, energy]) {
+      expect(nothing.map((n) => f(n))).toEqual(nothing.map(() => UNKNOWN));
+    }
+    expect(count(0)).toBe("0");
+  });
+
+  it("carry a mark when they are estimates, unless unknown", () => {
+    expect(count(128, true)).toBe("~128");
+    expect(withUnit(null, "tok/s", true)).toBe(UNKNOWN);
+    expect(plain(duration(182, true))).toBe("~182_ms");
+  });
+});
+
+describe("units", () => {
+  it("MiB become GiB at 1024", () => {
+    expect([94, 1023, 1024, 4796].map((n) => plain(size(n)))).toEqual([
+      "94_MiB", "1,023_MiB", "1.00_GiB", "4.68_GiB",
+    ]);
+  });
+
+  it("a context is told as the field does", () => {
+    expect([8192, 131072, 512, 2000].map(context)).toEqual(["8k", "128k", "512", "2,000"]);
+  });
+
+  it("durations grow from ms to hours without a 60 s", () => {
+    const values = [0.4, 182, 999.4, 999.6, 4021, 59_940, 59_960, 65_000, 3_599_700, 7_380_000];
+    expect(values.map((ms) => plain(duration(ms)))).toEqual([
+      "0_ms", "182_ms", "999_ms", "1.00_s", "4.02_s", "59.9_s", "1_min_00_s", "1_min_05_s", "1_h_00_min", "2_h_03_min",
+    ]);
+  });
+
+  it("running time ticks in whole seconds and never below zero", () => {
+    expect([-500, 999, 4_999, 65_400].map((ms) => plain(elapsed(ms)))).toEqual([
+      "0_s", "0_s", "4_s", "1_min_05_s",
+    ]);
+  });
+
+  it("joules become Wh above 3600", () => {
+    expect([12.3, 3600, 7200].map((j) => plain(energy(j)))).toEqual(["12.3_J", "3,600_J", "2.00_Wh"]);
+  });
+});
+
+describe("times", () => {
+  const now = new Date(2026, 10, 30, 14, 3, 27).getTime();
+
+  it("of today are a clock, older ones have their day", () => {
+    expect(moment(new Date(now - 60_000).toISOString(), now)).toBe("14:02:27");
+    expect(moment(new Date(now - 86_400_000).toISOString(), now)).toBe("Nov 29, 14:03");
+    expect(moment("nonsense", now)).toBe(UNKNOWN);
+  });
+
+  it("ago", () => {
+    const at = (s: number) => since(new Date(now - s * 1000).toISOString(), now);
+    expect([5, 300, 7_200, 200_000].map(at)).toEqual(["now", "5 min. ago", "2 hr. ago", "2 days ago"]);
+    expect(since(null, now)).toBe(UNKNOWN);
+  });
+});
+
+it("long names are split so that their end stays", () => {
+  expect(splitName("short")).toEqual(["short", ""]);
+  expect(splitName("org/a-very-long-name-of-a-model-Q4_K_M")[1]).toBe("model-Q4_K_M");
+});
