@@ -15,5 +15,6 @@ class WebDist(BuildHookInterface[Any]):
         index = Path(self.root) / "cerberus_core" / "web_dist" / "index.html"
         if not index.is_file():
             raise RuntimeError(
-                "cerberus_core/web_dist/index.html is missing: build the UI first (scripts/web build)"
+                "cerberus_core/web_dist/index.html is missing: "
+                "build the UI first (scripts/web build)"
             )

@@ -34,8 +34,8 @@ class GatewayConfig:
     keepalive_s: float = attrs.field(default=10.0, validator=rules.seconds())
     """Time between the comments that keep a waiting stream open."""
     body_limit_mib: int = attrs.field(default=64, validator=rules.count())
-    first_byte_s: float = attrs.field(default=300.0, validator=rules.seconds(zero="no limit"))
-    """Limit on total silence of an upstream."""
+    silence_s: float = attrs.field(default=300.0, validator=rules.seconds(zero="no limit"))
+    """Limit on the total silence of an engine or endpoint, before and between its bytes."""
 
 
 @attrs.frozen(kw_only=True)

@@ -24,7 +24,7 @@ allowed_hosts = ["box.local"]
 hold_s = 1
 keepalive_s = 2.5
 body_limit_mib = 3
-first_byte_s = 0
+silence_s = 0
 [engines]
 ttl_s = 0
 list_ttl_s = 1.0

@@ -1,0 +1,93 @@
+"""The whole HTTP application: guard → gateway, UI files, or Litestar's controllers."""
+
+from pathlib import Path
+from typing import Any
+
+from litestar import Litestar
+from litestar.config.app import AppConfig
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+import cerberus_core
+from cerberus_core.errors import CerberusError
+
+from .box import BoxController, healthz
+from .events import events
+from .guard import App, Guard, Receive, Scope, Send
+from .login import LoginController
+from .models import ModelsController
+from .problems import on_cerberus_error, on_fault, on_http_error
+from .requests import RequestsController
+from .services import Services
+from .shell import Shell
+
+WEB_DIST = Path(cerberus_core.__file__).parent / "web_dist"
+
+
+def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
+    """Put it together. The result is a plain ASGI application.
+
+    The gateway stands beside Litestar, not inside it: measured, a mount costs
+    the same, and here the paths arrive as the client sent them.
+    """
+    admin = admin_app(services)
+    shell = Shell(web_dist)
+    gateway = services.gateway
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.startswith("/v1/") or path == "/v1":
+            await gateway(scope, receive, send)
+        elif scope["type"] == "http" and path in shell:
+            await shell.serve(scope, send)
+        else:
+            await admin(scope, receive, send)  # type: ignore[arg-type]
+
+    return Guard(
+        dispatch,
+        hosts=services.hosts,
+        token=services.token,
+        clock=services.clock,
+        shell=shell,
+    )
+
+
+def admin_app(services: Services | None) -> Litestar:
+    """Litestar with every controller. Without services it can only describe itself."""
+
+    def provide() -> Services:
+        assert services is not None
+        return services
+
+    def no_default_logging(config: AppConfig) -> AppConfig:
+        config.logging_config = None
+        return config
+
+    handlers: dict[Any, Any] = {
+        CerberusError: on_cerberus_error,
+        HTTPException: on_http_error,
+        Exception: on_fault,
+    }
+    return Litestar(
+        route_handlers=[
+            healthz,
+            BoxController,
+            ModelsController,
+            RequestsController,
+            LoginController,
+            events,
+        ],
+        dependencies={"services": Provide(provide, sync_to_thread=False)},
+        exception_handlers=handlers,
+        on_app_init=[no_default_logging],
+        openapi_config=OpenAPIConfig(
+            title="Cerberus",
+            version=cerberus_core.__version__,
+            path="/api",
+            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+        ),
+        state=State(),
+    )

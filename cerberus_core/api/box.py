@@ -1,0 +1,96 @@
+"""The box as a whole: health, status, plugins, settings."""
+
+from datetime import datetime
+from typing import Any
+
+import attrs
+from litestar import Controller, get
+
+from cerberus_core.values import PluginReport
+
+from .services import Given
+
+
+@attrs.frozen(kw_only=True)
+class Health:
+    status: str
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    """Flat: a status bar needs nothing else."""
+
+    version: str
+    pid: int
+    url: str
+    started_at: datetime
+    uptime_s: int
+    models: int
+    models_loaded: int
+    requests_in_flight: int
+    requests_total: int
+    """Since the start."""
+    plugins_failed: int
+    warnings: list[str]
+
+
+@attrs.frozen(kw_only=True)
+class Plugins:
+    plugins: list[PluginReport]
+
+
+@attrs.frozen(kw_only=True)
+class ConfigView:
+    """Every setting but the secrets."""
+
+    file: str
+    config: dict[str, Any]
+    warnings: list[str]
+
+
+@get("/healthz", sync_to_thread=False)
+def healthz() -> Health:
+    """Alive. Needs no token and tells nothing else."""
+    return Health(status="ok")
+
+
+class BoxController(Controller):
+    path = "/api"
+    tags = ["box"]
+
+    @get("/status", summary="Status")
+    async def status(self, services: Given) -> Status:
+        """One flat document."""
+        models = await services.manager.models()
+        problems = services.manager.problems
+        return Status(
+            version=services.version,
+            pid=services.pid,
+            url=services.url(),
+            started_at=services.started_at,
+            uptime_s=int((services.clock.now() - services.started_at).total_seconds()),
+            models=len(models),
+            models_loaded=sum(model.managed and model.loaded for model in models),
+            requests_in_flight=len(services.gateway.requests),
+            requests_total=services.gateway.requests.total,
+            plugins_failed=sum(report.state == "failed" for report in services.plugins),
+            warnings=[
+                *services.warnings(),
+                *([services.store.warning] if services.store.warning else []),
+                *[f"{backend}: {problem}" for backend, problem in problems.items()],
+            ],
+        )
+
+    @get("/plugins", summary="Plugins", sync_to_thread=False)
+    def plugins(self, services: Given) -> Plugins:
+        """What was loaded, what failed and why."""
+        return Plugins(plugins=services.plugins)
+
+    @get("/config", summary="Settings", sync_to_thread=False)
+    def config(self, services: Given) -> ConfigView:
+        """The settings in force, without secrets."""
+        return ConfigView(
+            file=services.config_file,
+            config=services.public_config,
+            warnings=services.warnings(),
+        )

@@ -1,0 +1,70 @@
+"""Live events over SSE, with ids and resume."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import HeaderParameter
+from litestar.response import Stream
+
+from cerberus_core.events import Bus
+from cerberus_core.values import Event
+
+from .services import Given
+
+PING_S = 15.0
+_encode = msgspec.json.Encoder().encode
+
+
+@get("/api/events", summary="Live events", tags=["box"])
+async def events(
+    services: Given,
+    last_event_id: Annotated[str | None, HeaderParameter(name="last-event-id")] = None,
+) -> Stream:
+    """Types: `model`, `request`, `record`, and `reload` (read the state anew).
+
+    After `Last-Event-ID` come the events that were missed, or a `reload` if
+    there were too many. A comment every 15 s says that the line is alive.
+    """
+    return Stream(
+        _stream(services.bus, last_event_id),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
+    )
+
+
+async def _stream(bus: Bus, last_id: str | None) -> AsyncIterator[bytes]:
+    follower = bus.follow(last_id)
+    yield b"retry: 1000\n\n"
+    waiting: asyncio.Future[Event] | None = None
+    try:
+        while True:
+            if waiting is None:
+                waiting = asyncio.ensure_future(anext(follower))
+            done, _ = await asyncio.wait((waiting,), timeout=PING_S)
+            if not done:
+                yield b": ping\n\n"
+                continue
+            try:
+                event = waiting.result()
+            except StopAsyncIteration:
+                return
+            waiting = None
+            yield _encode_event(bus, event)
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                await waiting
+        await follower.aclose()  # type: ignore[attr-defined]
+
+
+def _encode_event(bus: Bus, event: Event) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (
+        bus.event_id(event).encode(),
+        event.type.encode(),
+        _encode(event.data),
+    )

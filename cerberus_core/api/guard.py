@@ -1,0 +1,136 @@
+"""The guard before every route: Host, Origin, then token or cookie.
+
+It wraps the whole application, HTTP and WebSocket alike, so a new route is
+protected before it is written. `PUBLIC` is the list of what needs no token.
+"""
+
+from collections.abc import Awaitable, Callable, Container
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+import attrs
+
+from cerberus_core.access import COOKIE_NAME, Hosts, bearer_matches, check_cookie
+from cerberus_core.errors import AccessDenied
+from cerberus_core.gateway.answers import error_body
+from cerberus_core.platform import Clock
+from cerberus_core.values import Principal
+
+from .problems import MEDIA_TYPE, problem_bytes
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PUBLIC = frozenset({"/healthz", "/api/login"})
+"""Beside the files of the UI's shell, which the web room lists."""
+
+_TOKEN_USER = Principal(kind="user", name="owner", via="token")
+_COOKIE_USER = Principal(kind="user", name="owner", via="cookie")
+
+
+@attrs.frozen
+class _Refusal:
+    status: int
+    title: str
+    code: str
+    hint: str | None
+
+
+class Guard:
+    """`await guard(scope, receive, send)`; sets `scope["principal"]`."""
+
+    def __init__(
+        self, app: App, *, hosts: Hosts, token: str, clock: Clock, shell: Container[str]
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._token = token
+        self._clock = clock
+        self._shell = shell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        verdict = self._judge(scope)
+        if isinstance(verdict, _Refusal):
+            await _refuse(scope, send, verdict)
+            return
+        scope["principal"] = verdict
+        await self._app(scope, receive, send)
+
+    def _judge(self, scope: Scope) -> Principal | _Refusal | None:
+        host = origin = authorization = cookie = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+            elif name == b"authorization":
+                authorization = value
+            elif name == b"cookie":
+                cookie = value.decode("latin-1")
+        if not self._hosts.host_allowed(host):
+            return _Refusal(
+                403,
+                f"This host name is not ours: {host!r}",
+                "foreign_host",
+                "Names that may be used stand in `server.allowed_hosts` in config.toml.",
+            )
+        if origin is not None and not self._hosts.origin_allowed(origin, host or ""):
+            return _Refusal(
+                403,
+                f"Pages of {origin!r} may not call Cerberus",
+                "foreign_origin",
+                "Programs need no Origin header; pages are served from Cerberus's own address.",
+            )
+        path = scope["path"]
+        if path in PUBLIC or (path in self._shell and scope["type"] == "http"):
+            return None
+        if authorization is not None and bearer_matches(authorization, self._token):
+            return _TOKEN_USER
+        if cookie is not None and self._cookie_good(cookie):
+            if origin is None and (
+                scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+            ):
+                return _Refusal(
+                    403, "A request with a cookie needs an Origin header", "no_origin", None
+                )
+            return _COOKIE_USER
+        return _Refusal(
+            401,
+            "No valid token" if authorization is None else "The token is wrong",
+            "unauthenticated",
+            "Send `Authorization: Bearer …` with what `cerberus token` prints; "
+            "for the browser run `cerberus url`.",
+        )
+
+    def _cookie_good(self, header: str) -> bool:
+        try:
+            morsel = SimpleCookie(header).get(COOKIE_NAME)
+        except CookieError:
+            return False
+        now_s = self._clock.now().timestamp()
+        return morsel is not None and check_cookie(morsel.value, self._token, now_s)
+
+
+async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 4000 + refusal.status})
+        return
+    if scope["path"].startswith("/v1"):
+        body = error_body(AccessDenied(refusal.title, hint=refusal.hint, code=refusal.code))
+        media_type = "application/json"
+    else:
+        body = problem_bytes(refusal.status, refusal.title, code=refusal.code, hint=refusal.hint)
+        media_type = MEDIA_TYPE
+    headers = [
+        (b"content-type", media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,65 @@
+"""Models. Their ids hold slashes and colons, so they are path tails."""
+
+from typing import Any
+from urllib.parse import unquote
+
+import attrs
+from litestar import Controller, Request, Response, delete, get, post
+from litestar.params import FromPath, FromQuery
+
+from cerberus_core.values import ModelInfo
+
+from .services import Given
+
+
+@attrs.frozen(kw_only=True)
+class Models:
+    models: list[ModelInfo]
+
+
+class ModelsController(Controller):
+    path = "/api/models"
+    tags = ["models"]
+
+    @get(summary="All models")
+    async def list(self, services: Given) -> Models:
+        """Every model of every backend with its state, broken ones included."""
+        return Models(models=await services.manager.models())
+
+    @post("/load/{id:path}", summary="Load a model", status_code=200)
+    async def load(
+        self,
+        services: Given,
+        request: Request[Any, Any, Any],
+        id: FromPath[str],
+        wait: FromQuery[bool] = True,
+    ) -> Response[ModelInfo]:
+        """Answers when it is ready; with `wait=false` at once, with 202."""
+        model = await services.manager.load(_tail(request, "load"), wait=wait)
+        return Response(model, status_code=200 if wait else 202)
+
+    @post("/unload/{id:path}", summary="Unload a model", status_code=200)
+    async def unload(
+        self,
+        services: Given,
+        request: Request[Any, Any, Any],
+        id: FromPath[str],
+        wait: FromQuery[bool] = True,
+    ) -> Response[ModelInfo]:
+        """Lets its requests finish first; with `wait=false` answers at once, with 202."""
+        model = await services.manager.unload(_tail(request, "unload"), wait=wait)
+        return Response(model, status_code=200 if wait else 202)
+
+    @delete("/{id:path}", summary="Delete a model's files")
+    async def remove(
+        self, services: Given, request: Request[Any, Any, Any], id: FromPath[str]
+    ) -> None:
+        """Unloads it first."""
+        await services.manager.remove(_tail(request))
+
+
+def _tail(request: Request[Any, Any, Any], verb: str | None = None) -> str:
+    # From the raw path: the router's own value loses doubled slashes.
+    raw: bytes = request.scope["raw_path"]
+    prefix = "/api/models/" + (f"{verb}/" if verb else "")
+    return unquote(raw.decode("latin-1").partition("?")[0].removeprefix(prefix))

@@ -1,0 +1,86 @@
+"""Errors as problem+json (RFC 9457) with a stable `code` and a `hint`."""
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from cerberus_core.errors import (
+    AccessDenied,
+    AlreadyRunning,
+    BadRequest,
+    CerberusError,
+    ConfigError,
+    NotFound,
+    Unavailable,
+    Unsupported,
+)
+
+MEDIA_TYPE = "application/problem+json"
+_log = structlog.get_logger("api")
+
+_STATUS: list[tuple[type[CerberusError], int]] = [
+    (AccessDenied, 401),
+    (BadRequest, 400),
+    (ConfigError, 400),
+    (Unsupported, 400),
+    (NotFound, 404),
+    (AlreadyRunning, 409),
+    (Unavailable, 503),
+]
+
+
+def status_of(error: CerberusError) -> int:
+    """The HTTP status that tells this error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def problem(
+    status: int, title: str, *, code: str, detail: str | None = None, hint: str | None = None
+) -> dict[str, Any]:
+    """The body of an error answer."""
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "hint": hint,
+    }
+
+
+def problem_bytes(status: int, title: str, *, code: str, hint: str | None = None) -> bytes:
+    return msgspec.json.encode(problem(status, title, code=code, hint=hint))
+
+
+def _answer(body: dict[str, Any]) -> Response[dict[str, Any]]:
+    return Response(body, status_code=body["status"], media_type=MEDIA_TYPE)
+
+
+def on_cerberus_error(_: Request[Any, Any, Any], error: CerberusError) -> Response[dict[str, Any]]:
+    body = problem(status_of(error), error.message, code=error.code, hint=error.hint)
+    return _answer(body)
+
+
+def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+    extra = error.extra if isinstance(error.extra, list) else []
+    detail = "; ".join(str(item.get("message", item)) for item in extra if isinstance(item, dict))
+    code = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}.get(
+        error.status_code, "bad_request" if error.status_code < 500 else "error"
+    )
+    return _answer(problem(error.status_code, error.detail, code=code, detail=detail or None))
+
+
+def on_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+    _log.error("api_fault", path=request.url.path, exc_info=error)
+    return _answer(
+        problem(
+            500,
+            "Cerberus made a mistake",
+            code="error",
+            detail=type(error).__name__,
+            hint="The log of `cerberus serve` has the traceback.",
+        )
+    )

@@ -1,0 +1,59 @@
+"""Requests, running and finished, and their sums."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import anyio.to_thread
+import attrs
+from litestar import Controller, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+
+from cerberus_core.errors import NotFound
+from cerberus_core.values import Aggregate, LiveRequest, Record
+
+from .services import Given
+
+
+@attrs.frozen(kw_only=True)
+class Requests:
+    """Both newest first."""
+
+    live: list[LiveRequest]
+    recent: list[Record]
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    since: datetime
+    models: list[Aggregate]
+
+
+class RequestsController(Controller):
+    path = "/api"
+    tags = ["requests"]
+
+    @get("/requests", summary="Running and last requests", sync_to_thread=False)
+    def requests(
+        self, services: Given, limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 50
+    ) -> Requests:
+        """What is being answered and what was answered last."""
+        return Requests(
+            live=services.gateway.requests.values(), recent=services.store.recent(limit)
+        )
+
+    @get("/requests/{request_id:str}", summary="One request", sync_to_thread=False)
+    def request(self, services: Given, request_id: FromPath[str]) -> Record:
+        """The record of a finished request."""
+        record = services.store.find(request_id)
+        if record is None:
+            raise NotFound(f"There is no finished request {request_id!r} in memory")
+        return record
+
+    @get("/usage", summary="Usage by model")
+    async def usage(self, services: Given, since: FromQuery[datetime | None] = None) -> Usage:
+        """Sums and means by model; the last 30 days unless `since` is given."""
+        start = since or services.clock.now() - timedelta(days=30)
+        if start.tzinfo is None:
+            start = start.replace(tzinfo=UTC)
+        models = await anyio.to_thread.run_sync(services.store.aggregate, start)
+        return Usage(since=start, models=models)

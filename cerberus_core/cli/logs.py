@@ -1,0 +1,38 @@
+"""The daemon's log: lines on stderr, secrets taken out."""
+
+import logging
+import re
+import sys
+from typing import Any
+
+import structlog
+
+_SECRET_KEY = re.compile(r"token|api_?key|authorization|password|secret|cookie", re.IGNORECASE)
+_BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
+
+
+def set_up() -> None:
+    """Everything at INFO and above goes to stderr, one line each."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=False),
+            structlog.processors.format_exc_info,
+            redact,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def redact(_: Any, __: str, event: Any) -> Any:
+    """Drop the values of secret keys, and bearer tokens inside any text."""
+    for key, value in event.items():
+        if _SECRET_KEY.search(key):
+            event[key] = "[removed]"
+        elif isinstance(value, str):
+            event[key] = _BEARER.sub(r"\1 [removed]", value)
+    return event

@@ -1,0 +1,106 @@
+"""Finds the command, runs it, and turns errors into words and exit codes."""
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "serve": "serve",
+    "status": "status",
+    "chat": "chat",
+    "models": "models",
+    "usage": "usage",
+    "plugins": "plugins",
+    "config": "config",
+    "token": "token",
+    "url": "url",
+    "doctor": "doctor",
+    "version": "version",
+}
+"""Command → module of this package that holds its `app`."""
+
+EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 wrong call or setting, 3 no daemon, 4 not found, "
+    "130 interrupted."
+)
+
+
+# Newer typers carry click inside them: its classes are reached through what typer exports.
+ClickException: Any = next(
+    cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException"
+)
+
+
+class Commands(TyperGroup):
+    """Imports a command's module when it is asked for; plugins' commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from cerberus_core.loading import plugin_command_names
+
+        return [*COMMANDS, *sorted(set(plugin_command_names()) - set(COMMANDS))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        module = COMMANDS.get(cmd_name)
+        if module is not None:
+            app = import_module(f".{module}", __package__).app
+        else:
+            from cerberus_core.loading import load_command, plugin_command_names
+
+            if cmd_name not in plugin_command_names():
+                return None
+            app = load_command(cmd_name)
+        command = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
+        command.name = cmd_name
+        return command
+
+
+root = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@root.callback()
+def _root() -> None:
+    """Cerberus: local models on demand, one gateway, coding agents."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """The console script. Never returns; exits with a documented code."""
+    args = sys.argv[1:] if args is None else args
+    sys.exit(run(args))
+
+
+def run(args: list[str]) -> int:
+    """Run one command; its exit code."""
+    from cerberus_core.errors import CerberusError
+
+    as_json = "--json" in args
+    try:
+        result: Any = typer.main.get_command(root).main(
+            args, prog_name="cerberus", standalone_mode=False
+        )
+    except typer.Exit as error:
+        return error.exit_code
+    except ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # `cerberus usage | head`: the reader left, and Python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CerberusError as error:
+        from .output import show_error
+
+        return show_error(error, as_json=as_json)
+    return result if isinstance(result, int) else 0

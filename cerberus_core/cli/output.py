@@ -1,0 +1,48 @@
+"""What a person reads. Light: no rich here."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cerberus_core.errors import CerberusError, ConfigError, DaemonUnreachable, NotFound
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def say(text: str = "") -> None:
+    """A line on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def warn(text: str) -> None:
+    """A line on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def show_error(error: CerberusError, *, as_json: bool) -> int:
+    """Tell the error on stderr; its exit code."""
+    if as_json:
+        value = {"code": error.code, "message": error.message, "hint": error.hint}
+        warn(json.dumps({"error": value}, ensure_ascii=False))
+    else:
+        warn(f"Error: {error.message}")
+        if error.hint:
+            warn(f"  {error.hint}")
+    return exit_code(error)
+
+
+def exit_code(error: CerberusError) -> int:
+    if isinstance(error, DaemonUnreachable):
+        return 3
+    if isinstance(error, NotFound):
+        return 4
+    if isinstance(error, ConfigError) or error.code in ("bad_request", "usage"):
+        return 2
+    return 1

@@ -1,0 +1,76 @@
+"""`cerberus serve`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import typer
+
+from .address import parse_address
+from .output import Json, say, say_json, warn
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on; `host:port` works too. [default: 127.0.0.1]"),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 for any free one. [default: 7733]", min=0, max=65535)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run the daemon in the foreground. Ctrl-C stops it."""
+    if host is not None:
+        host, port_of_host = parse_address(host)
+        port = port if port is not None else port_of_host
+
+    from cerberus_core import daemon
+    from cerberus_core.platform import folders
+
+    from .logs import set_up
+
+    set_up()
+
+    def on_listening(url: str, warnings: list[str]) -> None:
+        if json:
+            say_json({"url": url, "warnings": warnings})
+        else:
+            _greet(url, warnings)
+
+    _run(lambda: daemon.serve(folders(), host=host, port=port, on_listening=on_listening))
+
+
+def _greet(url: str, warnings: list[str]) -> None:
+    for warning in warnings:
+        warn(f"! {warning}")
+    say(f"Cerberus listens at {url}")
+    say('  chat      cerberus chat "Why is the sky blue?"')
+    say("  page      cerberus url   (a link that signs your browser in)")
+    say("  stop      Ctrl-C")
+
+
+def _run(main: "Callable[[], Awaitable[None]]") -> None:
+    import anyio
+
+    from cerberus_core.errors import CerberusError
+
+    try:
+        anyio.run(main, backend_options={"use_uvloop": _has_uvloop()})
+    except BaseExceptionGroup as group:
+        # Task groups wrap what they let through; an error of ours is told as itself.
+        ours = group.subgroup(CerberusError)
+        if ours is None:
+            raise
+        error: BaseException = ours
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
+def _has_uvloop() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("uvloop") is not None

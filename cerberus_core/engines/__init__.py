@@ -1,0 +1,12 @@
+"""The life of models.
+
+Owns which models there are, which are loaded, who uses them and when they
+leave. One task owns each model; everyone else asks it. It knows backends only
+as interface objects, and no HTTP.
+"""
+
+from .lease import Lease
+from .manager import Manager
+from .policy import ModelPolicy, Policies
+
+__all__ = ["Lease", "Manager", "ModelPolicy", "Policies"]

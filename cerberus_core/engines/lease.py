@@ -1,0 +1,42 @@
+"""The right to use a loaded model for one request."""
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from cerberus_core.values import Endpoint, ModelInfo
+
+if TYPE_CHECKING:
+    from .life import Life
+
+
+@attrs.define(kw_only=True, eq=False)
+class Lease:
+    """While it is held, the model is not unloaded. Give it back on every path."""
+
+    endpoint: Endpoint
+    model: ModelInfo
+    load_s: float | None
+    """Seconds this request waited for the model; None when it was there."""
+    _life: "Life" = attrs.field(repr=False)
+    _held: bool = attrs.field(default=True, init=False)
+
+    def release(self) -> None:
+        """Give it back; harmless twice."""
+        if self._held:
+            self._held = False
+            self._life.leave()
+
+    async def lost_reason(self, wait_s: float = 0.5) -> str | None:
+        """Why the engine of this lease has gone, or None if it still runs.
+
+        Its connection breaks a moment before its end is noticed, so this waits
+        up to `wait_s` seconds for the news.
+        """
+        return await self._life.lost_reason(self.endpoint, wait_s)
+
+    async def __aenter__(self) -> "Lease":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()

@@ -1,0 +1,343 @@
+"""The life of one model: unloaded → loading → ready → draining → unloaded, or failed.
+
+`run` is the only place that changes the state. Requests enter and leave
+without a task switch: in one event loop, reading the state and counting up
+happen in the same step, and so does the owner's decision to drain.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import NoReturn
+
+import anyio
+import attrs
+import structlog
+
+from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, Unavailable
+from cerberus_core.interfaces import Backend
+from cerberus_core.platform import Clock
+from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
+
+from .policy import ModelPolicy, backoff_s
+
+STABLE_S = 60.0
+"""An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
+
+_log = structlog.get_logger("engines")
+
+
+class Life:
+    """One model's state, counters and owner task."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        model: ModelInfo,
+        policy: ModelPolicy,
+        clock: Clock,
+        changed: Callable[[ModelInfo], None],
+    ) -> None:
+        self.model = model
+        self.state: ModelState = "unloaded"
+        self.in_flight = 0
+        self.endpoint: Endpoint | None = None
+        self._backend = backend
+        self._policy = policy
+        self._clock = clock
+        self._changed = changed
+        self._failure: str | None = None
+        self._progress: LoadProgress | None = None
+        self._last_used: datetime | None = None
+        self._idle_since = 0.0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._ready_at = 0.0
+        self._owner = anyio.CancelScope()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._wake = asyncio.Event()
+        self._unload_asked = False
+        self._unloaded = asyncio.Event()
+        self._loading: anyio.CancelScope | None = None
+        self._lost: str | None = None
+        self._lost_event = asyncio.Event()
+
+    def info(self) -> ModelInfo:
+        """The backend's facts with the state of this moment."""
+        state = self.state
+        if not self.model.managed and state == "unloaded":
+            state = self.model.state
+        progress = self._progress if state == "loading" else None
+        return attrs.evolve(
+            self.model,
+            state=state,
+            failure=self._failure,
+            progress=progress.fraction if progress else None,
+            loaded_ctx=self.endpoint.ctx if self.endpoint else None,
+            last_used=self._last_used,
+            in_flight=self.in_flight,
+        )
+
+    # What requests call.
+
+    def try_enter(self) -> bool:
+        """Count a request in if the model is ready."""
+        if self.state != "ready" or self._unload_asked:
+            return False
+        self.in_flight += 1
+        return True
+
+    async def enter(self) -> float:
+        """Wait until the model is ready and count a request in; seconds waited.
+
+        Raises what the load raised. A caller that is cancelled is forgotten.
+        """
+        began = self._clock.monotonic()
+        while not self.try_enter():
+            self._refuse_while_backing_off()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            self._wake.set()
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+        return self._clock.monotonic() - began
+
+    def leave(self) -> None:
+        """Count a request out. Idleness starts here, not when it began."""
+        self.in_flight -= 1
+        self._last_used = self._clock.now()
+        self._idle_since = self._clock.monotonic()
+        if self._unload_asked and self.in_flight == 0:
+            self._wake.set()
+
+    async def unload(self) -> None:
+        """Ask for the unload and wait for it. Requests that run are let finish."""
+        if self.state in ("unloaded", "failed") and not self._waiters:
+            return
+        self._unloaded.clear()
+        self.ask_unload()
+        await self._unloaded.wait()
+
+    def ask_unload(self) -> None:
+        """Unload as soon as nobody uses it; a load in progress is broken off."""
+        if self.state in ("unloaded", "failed") and not self._waiters:
+            return
+        self._unload_asked = True
+        if self._loading is not None:
+            self._loading.cancel()
+        self._wake.set()
+        self._changed(self.info())
+
+    def ask_load(self) -> None:
+        """Start loading without waiting for it."""
+        self._refuse_while_backing_off()
+        if self.state in ("unloaded", "failed"):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter.add_done_callback(self._forget_asker)
+            self._waiters.add(waiter)
+            self._wake.set()
+
+    def _forget_asker(self, waiter: asyncio.Future[None]) -> None:
+        self._waiters.discard(waiter)
+        if not waiter.cancelled():
+            waiter.exception()  # nobody waits for it: the state tells
+
+    def retire(self) -> bool:
+        """End the owner task of a model that is gone; False while it is loaded."""
+        if self.state not in ("unloaded", "failed") or self._waiters:
+            return False
+        self._owner.cancel()
+        return True
+
+    async def lost_reason(self, endpoint: Endpoint, wait_s: float) -> str | None:
+        if self.endpoint is not endpoint:
+            return self._lost
+        with anyio.move_on_after(wait_s):
+            await self._lost_event.wait()
+        return self._lost
+
+    # What the owner task does.
+
+    async def run(self) -> None:
+        """Own the model until cancelled or retired; leaves it unloaded."""
+        try:
+            with self._owner:
+                while True:
+                    await self._until_wanted()
+                    if await self._load():
+                        await self._serve()
+        finally:
+            self._fail_waiters(Unavailable("Cerberus is shutting down"))
+            if self.state in ("ready", "draining", "loading"):
+                with anyio.CancelScope(shield=True):
+                    await self._drop("unloaded")
+
+    async def _until_wanted(self) -> None:
+        while not self._waiters:
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _load(self) -> bool:
+        if self._unload_asked:
+            self._unload_asked = False
+            self._fail_waiters(self._unloaded_meanwhile())
+            self._unloaded.set()
+            return False
+        self.endpoint = None
+        self._lost = None
+        self._lost_event = asyncio.Event()
+        self._failure = None
+        self._progress = None
+        self._set("loading")
+        try:
+            with anyio.CancelScope() as self._loading:
+                self.endpoint = await self._backend.load(
+                    self.model, self._policy.plan, self._report
+                )
+        except CerberusError as error:
+            self._load_failed(error)
+            return False
+        except Exception as error:  # noqa: BLE001
+            # A backend is foreign code: whatever it raises is a failed load, not our end.
+            _log.exception("backend_fault", backend=self._backend.name, model=self.model.id)
+            self._load_failed(
+                LoadFailed(
+                    f"{self.model.id} could not be loaded: the {self._backend.name} backend "
+                    f"raised {type(error).__name__}: {error}",
+                    hint="This is a fault of the plugin; its traceback is in the log.",
+                )
+            )
+            return False
+        finally:
+            scope, self._loading = self._loading, None
+        if self.endpoint is None or scope is None or scope.cancelled_caught:
+            self._fail_waiters(self._unloaded_meanwhile())
+            await self._drop("unloaded")
+            return False
+        self._ready_at = self._idle_since = self._clock.monotonic()
+        self._set("ready")
+        self._release_waiters()
+        return True
+
+    async def _serve(self) -> None:
+        """Until the engine is lost, idle for too long, or asked to go; then unload."""
+        async with anyio.create_task_group() as tasks:
+            if self.model.managed:
+                tasks.start_soon(self._watch_engine)
+            while True:
+                self._wake.clear()
+                if self._lost is not None:
+                    break
+                if self.in_flight == 0 and (self._unload_asked or self._idle_for_too_long()):
+                    break
+                if not self._unload_asked:
+                    self._release_waiters()
+                await self._wait(self._until_idle_limit())
+            tasks.cancel_scope.cancel()
+        if self._lost is None:
+            self._failures = 0
+            await self._drop("unloaded")
+        else:
+            if self._clock.monotonic() - self._ready_at > STABLE_S:
+                self._failures = 0
+            self._count_failure()
+            self._failure = self._lost
+            self._fail_waiters(EngineLost(self._lost))
+            await self._drop("failed")
+
+    async def _watch_engine(self) -> None:
+        try:
+            reason = await self._backend.gone(self.model)
+        except Exception as error:  # noqa: BLE001 - foreign code; treated as a lost engine
+            reason = f"{type(error).__name__}: {error}"
+        _log.warning("engine_lost", model=self.model.id, reason=reason)
+        self._lost = reason
+        self._lost_event.set()
+        self._wake.set()
+
+    async def _drop(self, then: ModelState) -> None:
+        self._set("draining")
+        try:
+            await self._backend.unload(self.model)
+        except Exception as error:  # noqa: BLE001 - foreign code; the state must go on
+            _log.warning("unload_failed", model=self.model.id, error=str(error))
+        self.endpoint = None
+        self._unload_asked = False
+        self._set(then)
+        self._unloaded.set()
+
+    async def _wait(self, timeout: float | None) -> None:
+        """Until woken, or `timeout` seconds of the injected clock have passed."""
+        if timeout is None:
+            await self._wake.wait()
+            return
+        async with anyio.create_task_group() as tasks:
+
+            async def alarm() -> None:
+                await self._clock.sleep(timeout)
+                self._wake.set()
+
+            tasks.start_soon(alarm)
+            await self._wake.wait()
+            tasks.cancel_scope.cancel()
+
+    def _until_idle_limit(self) -> float | None:
+        if self._policy.ttl_s <= 0 or not self.model.managed:
+            return None
+        if self.in_flight:
+            return self._policy.ttl_s  # it can't be over sooner than that
+        return max(0.0, self._idle_since + self._policy.ttl_s - self._clock.monotonic())
+
+    def _idle_for_too_long(self) -> bool:
+        left = self._until_idle_limit()
+        return left is not None and left <= 0
+
+    def _report(self, progress: LoadProgress) -> None:
+        self._progress = progress
+        self._changed(self.info())
+
+    def _set(self, state: ModelState) -> None:
+        self.state = state
+        self._changed(self.info())
+
+    def _load_failed(self, error: CerberusError) -> None:
+        self._count_failure()
+        self._failure = error.message
+        self._unload_asked = False
+        self._set("failed")
+        self._unloaded.set()
+        self._fail_waiters(error)
+
+    def _count_failure(self) -> None:
+        self._failures += 1
+        self._retry_at = self._clock.monotonic() + backoff_s(self._failures)
+
+    def _refuse_while_backing_off(self) -> None:
+        left = self._retry_at - self._clock.monotonic()
+        if self.state == "failed" and left > 0:
+            self._refuse(left)
+
+    def _unloaded_meanwhile(self) -> Unavailable:
+        return Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")
+
+    def _refuse(self, left: float) -> NoReturn:
+        raise LoadFailed(
+            f"{self.model.id} failed {self._failures} times in a row: {self._failure}",
+            hint=f"It is tried again in {left:.0f} s.",
+            code="load_backoff",
+        )
+
+    def _release_waiters(self) -> None:
+        for waiter in list(self._waiters):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _fail_waiters(self, error: CerberusError) -> None:
+        for waiter in list(self._waiters):
+            if not waiter.done():
+                waiter.set_exception(error)
+            with contextlib.suppress(KeyError):
+                self._waiters.remove(waiter)

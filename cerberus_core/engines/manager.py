@@ -1,0 +1,189 @@
+"""All models of all backends, by name."""
+
+import difflib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.abc
+
+from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable, Unsupported
+from cerberus_core.interfaces import Backend
+from cerberus_core.platform import Clock
+from cerberus_core.values import ModelInfo
+
+from .catalog import Catalog
+from .lease import Lease
+from .life import Life
+from .policy import Policies, index
+
+
+class Manager:
+    """Lists, loads and unloads models; `acquire` is what a request calls.
+
+    Used inside `async with manager.running():`; leaving it unloads what was
+    loaded and closes the backends.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        *,
+        policies: Policies,
+        clock: Clock,
+        changed: Callable[[ModelInfo], None] = lambda _: None,
+        list_ttl_s: float = 5.0,
+    ) -> None:
+        self._backends = backends
+        self._policies = policies
+        self._clock = clock
+        self._changed = changed
+        self._catalog = Catalog(backends, clock=clock, ttl_s=list_ttl_s)
+        self._lives: dict[str, Life] = {}
+        self._names: dict[str, str] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Manager"]:
+        """Own the models' tasks until the block ends."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                try:
+                    yield self
+                finally:
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for backend in self._backends.values():
+                    await backend.aclose()
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Backend name → why it could not be listed last time."""
+        return self._catalog.problems
+
+    async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
+        """Every model with its state, by id; the backends' lists are at most 5 s old."""
+        await self._refresh(fresh=fresh)
+        return [life.info() for _, life in sorted(self._lives.items())]
+
+    async def model(self, name: str) -> ModelInfo:
+        """One model by any of its names. Raises `ModelNotFound`."""
+        return (await self._find(name)).info()
+
+    def try_acquire(self, name: str) -> Lease | None:
+        """A lease without waiting, if the model is ready; None otherwise."""
+        model_id = self._names.get(name)
+        life = self._lives.get(model_id) if model_id is not None else None
+        if life is None or not life.try_enter():
+            return None
+        assert life.endpoint is not None
+        return Lease(endpoint=life.endpoint, model=life.model, load_s=None, life=life)
+
+    async def acquire(self, name: str) -> Lease:
+        """A lease on the model, loaded first if need be. Release it on every path.
+
+        Raises `ModelNotFound`, `LoadFailed`, `Unavailable`.
+        """
+        lease = self.try_acquire(name)
+        if lease is not None:
+            return lease
+        life = await self._find(name)
+        self._check_usable(life)
+        waited = await life.enter()
+        assert life.endpoint is not None
+        return Lease(endpoint=life.endpoint, model=life.model, load_s=waited, life=life)
+
+    def progress(self, name: str) -> float | None:
+        """How far a load is, 0 to 1; None if that is unknown."""
+        life = self._lives.get(self._names.get(name, ""))
+        return life.info().progress if life is not None else None
+
+    async def load(self, name: str, *, wait: bool = True) -> ModelInfo:
+        """Load a model; without `wait`, only start it."""
+        life = await self._find(name)
+        self._check_usable(life)
+        if wait:
+            await life.enter()
+            life.leave()
+        else:
+            life.ask_load()
+        return life.info()
+
+    async def unload(self, name: str, *, wait: bool = True) -> ModelInfo:
+        """Unload a model once its requests are done; a load in progress is broken off."""
+        life = await self._find(name)
+        if not life.model.managed:
+            raise Unsupported(
+                f"{life.model.id} is served elsewhere; Cerberus neither loads nor unloads it"
+            )
+        if wait:
+            await life.unload()
+        else:
+            life.ask_unload()
+        return life.info()
+
+    async def remove(self, name: str) -> None:
+        """Delete a model's files. Unloads it first."""
+        life = await self._find(name)
+        if life.model.managed:
+            await life.unload()
+        await self._backends[life.model.backend].remove(life.model)
+        await self._refresh(fresh=True)
+
+    async def _find(self, name: str) -> Life:
+        await self._refresh(fresh=False)
+        model_id = self._names.get(name)
+        if model_id is None:
+            await self._refresh(fresh=True)
+            model_id = self._names.get(name)
+        if model_id is None:
+            raise self._not_found(name)
+        return self._lives[model_id]
+
+    def _not_found(self, name: str) -> ModelNotFound:
+        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.5)
+        if near:
+            hint = f"Did you mean {' or '.join(near)}?"
+        elif self._lives:
+            hint = "`cerberus models ls` shows what there is."
+        else:
+            hint = "There are no models yet: `cerberus models pull starter` fetches a small one."
+        return ModelNotFound(f"There is no model named {name!r}", hint=hint)
+
+    def _check_usable(self, life: Life) -> None:
+        if life.model.problem is not None:
+            raise LoadFailed(
+                f"{life.model.id} can't be used: {life.model.problem}", code="model_broken"
+            )
+
+    async def _refresh(self, *, fresh: bool) -> None:
+        listed = await self._catalog.models(fresh=fresh)
+        if listed is None:
+            return
+        if self._tasks is None:
+            raise Unavailable("Cerberus is shutting down")
+        for model in listed.values():
+            life = self._lives.get(model.id)
+            if life is None:
+                life = Life(
+                    self._backends[model.backend],
+                    model,
+                    self._policies.of(model.id),
+                    self._clock,
+                    self._changed,
+                )
+                self._lives[model.id] = life
+                self._tasks.start_soon(life.run, name=f"model {model.id}")
+            elif life.state in ("unloaded", "failed") or not model.managed:
+                life.model = model
+        for model_id in [key for key in self._lives if key not in listed]:
+            # A model whose file went away lives on while it is loaded.
+            if self._lives[model_id].retire():
+                del self._lives[model_id]
+        self._names = index(
+            {model_id: life.model for model_id, life in self._lives.items()},
+            self._policies.aliases,
+        )

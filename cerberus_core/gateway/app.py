@@ -1,0 +1,220 @@
+"""The `/v1` paths as one pure ASGI application.
+
+It is mounted beside the admin API and dispatches by itself: a framework's
+handlers cost as much again as the whole relay.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from cerberus_core.engines import Manager
+from cerberus_core.errors import BadRequest, CerberusError, NotFound
+from cerberus_core.platform import Clock
+from cerberus_core.usage import Store
+from cerberus_core.values import ModelInfo, new_id
+
+from .answers import JSON_TYPE, error_body, send_whole, status_of
+from .facts import Facts
+from .live import Live, LiveRequests
+from .options import Options
+from .relay import CLIENT_GONE, Clients, Relay
+from .request import REQUIRED, Parsed, parse
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+MODELS = "/v1/models"
+_encode = msgspec.json.Encoder().encode
+
+
+class _ClientLeft(Exception):
+    """The client hung up before its request was whole."""
+
+
+class Gateway:
+    """`await gateway(scope, receive, send)` for every path under `/v1`."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        store: Store,
+        *,
+        publish: Callable[[str, Any], None],
+        clock: Clock,
+        options: Options,
+    ) -> None:
+        self.requests = LiveRequests(publish, clock)
+        self._manager = manager
+        self._store = store
+        self._clock = clock
+        self._options = options
+        self._clients = Clients()
+        self._started_unix = int(clock.now().timestamp())
+
+    async def aclose(self) -> None:
+        """Hang up the engines' connections."""
+        await self._clients.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application. `scope["raw_path"]` decides: model ids hold slashes and colons."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 4404})
+            return
+        path = scope["raw_path"].decode("latin-1").partition("?")[0]
+        try:
+            if path in REQUIRED:
+                _require(scope, "POST")
+                await self._relay(path, scope, receive, send)
+            elif path == MODELS or path == MODELS + "/":
+                _require(scope, "GET", "HEAD")
+                await self._list(send)
+            elif path.startswith(MODELS + "/"):
+                _require(scope, "GET", "HEAD")
+                await self._one(unquote(path[len(MODELS) + 1 :]), send)
+            else:
+                raise NotFound(
+                    f"There is no {unquote(path)}",
+                    hint=f"Known are {', '.join(sorted([*REQUIRED, MODELS]))}.",
+                )
+        except _ClientLeft:
+            return
+        except _WrongMethod as error:
+            headers = [JSON_TYPE, (b"allow", error.allowed.encode())]
+            await send_whole(send, 405, error_body(error), headers)
+        except CerberusError as error:
+            await send_whole(send, status_of(error), error_body(error))
+
+    async def _relay(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        client, session = _who(scope)
+        try:
+            body = await self._read_body(scope, receive)
+            parsed = parse(path, body)
+        except _TooLarge as error:
+            await send_whole(send, 413, error_body(error))
+            return
+        facts = Facts()
+        now = self._clock.now()
+        live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
+        relay = self._make_relay(parsed, live, send)
+        self.requests.begin(live)
+        gone = False
+        task = asyncio.current_task()
+        assert task is not None
+        # uvicorn's receive returns once more when the client hangs up.
+        watch = asyncio.ensure_future(receive())
+
+        def hung_up(_: object) -> None:
+            nonlocal gone
+            if not watch.cancelled():
+                gone = True
+                task.cancel()
+
+        watch.add_done_callback(hung_up)
+        try:
+            await relay.run()
+        except asyncio.CancelledError:
+            relay.error = relay.error or (
+                "the client left before the answer was complete" if gone else "Cerberus stopped"
+            )
+            relay.status = CLIENT_GONE if gone else relay.status
+            if not gone:
+                raise
+            task.uncancel()
+        except BaseException as error:
+            relay.error = f"{type(error).__name__}: {error}"
+            relay.status = relay.status or 500
+            raise
+        finally:
+            watch.remove_done_callback(hung_up)
+            watch.cancel()
+            record = relay.record(session)
+            self._store.add(record)
+            self.requests.end(live, record)
+
+    def _make_relay(self, parsed: Parsed, live: Live, send: Send) -> Relay:
+        return Relay(
+            parsed,
+            live,
+            send,
+            manager=self._manager,
+            clients=self._clients,
+            options=self._options,
+            clock=self._clock,
+        )
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        limit = self._options.body_limit
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientLeft
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size <= limit:
+                pieces.append(piece)
+            else:
+                pieces.clear()  # read on, so that the client hears the answer, but keep nothing
+            if not message.get("more_body", False) or size > 8 * limit:
+                break
+        if size > limit:
+            raise _TooLarge(
+                f"The request is larger than {limit >> 20} MiB",
+                hint="The limit is `gateway.body_limit_mib` in config.toml.",
+                code="request_too_large",
+            )
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _list(self, send: Send) -> None:
+        models = await self._manager.models()
+        rows = [self._row(model) for model in models if model.problem is None]
+        await send_whole(send, 200, _encode({"object": "list", "data": rows}))
+
+    async def _one(self, name: str, send: Send) -> None:
+        model = await self._manager.model(name)
+        await send_whole(send, 200, _encode(self._row(model)))
+
+    def _row(self, model: ModelInfo) -> dict[str, Any]:
+        return {
+            "id": model.id,
+            "object": "model",
+            # Clients insist on a number; the start of the daemon is when we first knew it.
+            "created": self._started_unix,
+            "owned_by": model.backend,
+            "context_length": model.loaded_ctx or model.ctx,
+            "capabilities": sorted(model.capabilities),
+            "loaded": model.loaded,
+        }
+
+
+class _TooLarge(BadRequest):
+    pass
+
+
+class _WrongMethod(BadRequest):
+    code = "method_not_allowed"
+    allowed = ""
+
+
+def _require(scope: Scope, *methods: str) -> None:
+    if scope["method"] not in methods:
+        error = _WrongMethod(f"{scope['method']} is not possible here, {methods[0]} is")
+        error.allowed = ", ".join(methods)
+        raise error
+
+
+def _who(scope: Scope) -> tuple[str | None, str | None]:
+    """(user agent, session id) of a request."""
+    agent = session = None
+    for name, value in scope["headers"]:
+        if name == b"user-agent":
+            agent = value.decode("latin-1")[:120]
+        elif name == b"x-cerberus-session":
+            session = value.decode("latin-1")[:64]
+    return agent, session

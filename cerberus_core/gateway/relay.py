@@ -1,0 +1,379 @@
+"""One request from the client to the engine and back: the hot path.
+
+The order of things: acquire the model, open the engine, hold the head of the
+answer until the first event or for `hold_s`, then pass on whole events as they
+come. Every path ends in one record and one release.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from cerberus_core.engines import Lease, Manager
+from cerberus_core.errors import BadRequest, CerberusError, EngineLost, UpstreamFailed
+from cerberus_core.platform import Clock
+from cerberus_core.values import Record
+
+from . import body, sse
+from .answers import JSON_TYPE, Header, error_body, error_event, error_value, send_whole, status_of
+from .decode import Decoder
+from .holding import Holding
+from .live import Live
+from .options import Options
+from .request import Parsed
+from .stream import OpenAIStream, UpstreamError
+from .upstream import Answer, Client, ConnectionLost, LeanClient, RemoteClient, Request
+from .upstream_errors import Refused, excerpt, message_of, refusal
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+CLIENT_GONE = 499
+KEEP_ALIVE = b": keep-alive\n\n"
+WHOLE_LIMIT = 64 << 20
+"""Bytes of a whole answer that is taken apart; a larger one is refused."""
+
+_log = structlog.get_logger("gateway")
+
+
+class Clients:
+    """The two clients, chosen by address."""
+
+    def __init__(self) -> None:
+        self.lean = LeanClient()
+        self.remote = RemoteClient()
+
+    def for_url(self, url: str) -> Client:
+        if url.startswith(("http://127.0.0.1:", "http://localhost:", "http://[::1]:")):
+            return self.lean
+        return self.remote
+
+    async def aclose(self) -> None:
+        await self.lean.aclose()
+        await self.remote.aclose()
+
+
+class Relay:
+    """Answers one request. Made anew for each."""
+
+    def __init__(
+        self,
+        parsed: Parsed,
+        live: Live,
+        send: Send,
+        *,
+        manager: Manager,
+        clients: Clients,
+        options: Options,
+        clock: Clock,
+    ) -> None:
+        self._parsed = parsed
+        self._live = live
+        self._facts = live.facts
+        self._send = send
+        self._manager = manager
+        self._clients = clients
+        self._options = options
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._lease: Lease | None = None
+        self._upstream: Answer | None = None
+        self._load_s: float | None = None
+        self._started = False
+        self.status: int | None = None
+        self.error: str | None = None
+
+    async def run(self) -> None:
+        """Answer, whatever happens. Raises only cancellation (the client left, or shutdown)."""
+        try:
+            await self._answer()
+        except CerberusError as error:
+            await self._fail(error)
+        except sse.TooLong:
+            await self._fail(UpstreamFailed("The endpoint sent an event without an end"))
+
+    def record(self, session_id: str | None = None) -> Record:
+        """What is known of the request now."""
+        facts, live, lease = self._facts, self._live, self._lease
+        end = self._clock.monotonic()
+        first = facts.first_at
+        return Record(
+            id=live.id,
+            time=live.time,
+            model=lease.model.id if lease else live.model,
+            backend=lease.model.backend if lease else None,
+            client=live.client,
+            session_id=session_id,
+            local=lease.endpoint.local if lease else None,
+            path=self._parsed.path,
+            stream=self._parsed.stream,
+            prompt_tokens=facts.prompt_tokens,
+            cached_tokens=facts.cached_tokens,
+            completion_tokens=facts.tokens,
+            tokens_counted=facts.counted,
+            load_ms=None if self._load_s is None else round(self._load_s * 1000),
+            ttft_ms=None if first is None else round((first - self._began) * 1000),
+            duration_ms=round((end - self._began) * 1000),
+            tok_per_sec=facts.tok_per_sec(),
+            status=self.status,
+            error=self.error,
+        )
+
+    # The steps.
+
+    async def _answer(self) -> None:
+        try:
+            await self._patiently(self._acquire(), self._loading_comment)
+            assert self._lease is not None
+            self._live.phase = "prefill"
+            self._check_capability(self._lease)
+            try:
+                await self._patiently(self._open(self._lease), lambda: KEEP_ALIVE)
+                assert self._upstream is not None
+                await self._pass_on(self._upstream)
+            except ConnectionLost as lost:
+                raise await self._connection_error(self._lease, lost) from None
+        finally:
+            if self._upstream is not None:
+                self._upstream.close()
+            if self._lease is not None:
+                self._lease.release()
+
+    async def _acquire(self) -> None:
+        # Kept on self at once: a cancellation right after must find it to release it.
+        self._lease = self._manager.try_acquire(self._parsed.model)
+        if self._lease is None:
+            self._lease = await self._manager.acquire(self._parsed.model)
+            self._load_s = self._lease.load_s
+
+    async def _open(self, lease: Lease) -> None:
+        request = Request(
+            url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
+            headers=_headers(lease, self._parsed.stream),
+            body=self._parsed.body_for(lease.endpoint.model),
+        )
+        client = self._clients.for_url(request.url)
+        try:
+            async with asyncio.timeout(self._options.silence_s or None):
+                self._upstream = await client.open(request)
+        except TimeoutError:
+            raise self._silent() from None
+
+    async def _pass_on(self, answer: Answer) -> None:
+        decoder = Decoder(answer.headers.get("content-encoding", ""))
+        if not 200 <= answer.status < 300:
+            data = await self._read_whole(answer, decoder)
+            assert self._lease is not None
+            passed, error = refusal(answer.status, answer.headers, data, self._lease.model)
+            if passed is not None and not self._started:
+                self.status = answer.status
+                self.error = error.message
+                await send_whole(
+                    self._send, answer.status, passed, self._reply_headers(answer, JSON_TYPE)
+                )
+                return
+            raise error
+        if answer.headers.get("content-type", "").partition(";")[0] == "text/event-stream":
+            await self._pass_stream(answer, decoder)
+        else:
+            await self._pass_whole(answer, decoder)
+
+    async def _pass_whole(self, answer: Answer, decoder: Decoder) -> None:
+        data = await self._read_whole(answer, decoder)
+        try:
+            fields = body.read(data, self._facts)
+        except body.NotJson:
+            raise UpstreamFailed(
+                f"{self._name} answered with something that is no JSON: {excerpt(data)}",
+                hint="Is its `base_url` right? It should end in /v1.",
+            ) from None
+        error = fields.get("error")
+        if error is not None and bytes(error) != b"null" and "choices" not in fields:
+            raise self._told(bytes(error))
+        out = body.finish(fields, public_model=self._public_model, extra=self._cerberus())
+        if self._parsed.stream:
+            # It was asked for a stream and gave a whole answer: nothing to stream, so pass it on.
+            _log.info("stream_asked_whole_given", model=self._live.model)
+        self.status = answer.status
+        await send_whole(self._send, answer.status, out, self._reply_headers(answer, JSON_TYPE))
+
+    async def _pass_stream(self, answer: Answer, decoder: Decoder) -> None:
+        stream = OpenAIStream(
+            self._facts,
+            public_model=self._public_model,
+            wants_usage=self._parsed.wants_usage,
+            now=self._clock.monotonic,
+        )
+        read, send, keepalive_s = answer.read, self._send, self._options.keepalive_s
+        quiet_since = self._clock.monotonic()
+        while not stream.done:
+            chunk = await read(keepalive_s if self._started else self._hold_left())
+            if chunk is None:
+                self._check_silence(quiet_since)
+                await self._start_stream()
+                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+                continue
+            if not chunk:
+                break
+            quiet_since = self._clock.monotonic()
+            try:
+                out = stream.feed(decoder.feed(chunk))
+            except UpstreamError as error:
+                if stream.before_error:
+                    await self._emit(stream.before_error)
+                raise self._told(error.payload) from None
+            if out:
+                await self._emit(out)
+        if not (stream.done or stream.finished):
+            raise UpstreamFailed(
+                f"{self._name} closed the answer before it was finished: it is cut off",
+                code="answer_cut_off",
+            )
+        await self._emit(stream.tail(self._cerberus()), more=False)
+
+    # Waiting.
+
+    async def _patiently(self, work: Awaitable[None], comment: Callable[[], bytes]) -> None:
+        """Wait for `work`; a stream's client gets its head after `hold_s`, then comments."""
+        if not self._parsed.stream:
+            await work
+            return
+        async with Holding(self._hold_left(), partial(self._comment_forever, comment)):
+            await work
+
+    def _hold_left(self) -> float:
+        return max(0.001, self._began + self._options.hold_s - self._clock.monotonic())
+
+    def _loading_comment(self) -> bytes:
+        progress = self._manager.progress(self._parsed.model)
+        return b": loading\n\n" if progress is None else b": loading %d%%\n\n" % (progress * 100)
+
+    async def _comment_forever(self, comment: Callable[[], bytes]) -> None:
+        while True:
+            await self._emit(comment())
+            await self._clock.sleep(self._options.keepalive_s)
+
+    def _check_silence(self, since: float) -> None:
+        limit = self._options.silence_s
+        if limit and self._clock.monotonic() - since >= limit:
+            raise self._silent()
+
+    def _silent(self) -> UpstreamFailed:
+        return UpstreamFailed(
+            f"{self._name} sent nothing for {self._options.silence_s:g} s",
+            hint="The limit is `gateway.silence_s` in config.toml; 0 switches it off.",
+            code="upstream_silent",
+        )
+
+    async def _read_whole(self, answer: Answer, decoder: Decoder) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        limit = self._options.silence_s or 3600.0
+        while True:
+            chunk = await answer.read(limit)
+            if chunk is None:
+                if self._options.silence_s:
+                    raise self._silent()
+                continue
+            if not chunk:
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(decoder.feed(chunk))
+            size += len(pieces[-1])
+            if size > WHOLE_LIMIT:
+                raise UpstreamFailed(f"{self._name} answered with more than 64 MiB")
+
+    # Sending.
+
+    async def _start_stream(self) -> None:
+        if not self._started:
+            self._started = True
+            self.status = 200
+            headers: list[Header] = [
+                (b"content-type", b"text/event-stream; charset=utf-8"),
+                (b"cache-control", b"no-cache"),
+                (b"x-accel-buffering", b"no"),
+                (b"x-request-id", self._live.id.encode()),
+            ]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def _emit(self, data: bytes, *, more: bool = True) -> None:
+        if not self._started:
+            await self._start_stream()
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _fail(self, error: CerberusError) -> None:
+        self.error = error.message
+        if self._started:
+            value = error_value(error, request_id=self._live.id)
+            await self._emit(error_event(value), more=False)
+            return
+        self.status = status_of(error)
+        headers: list[Header] = [JSON_TYPE, (b"x-request-id", self._live.id.encode())]
+        if error.code == "load_backoff":
+            headers.append((b"retry-after", b"5"))
+        if isinstance(error, Refused) and error.retry_after is not None:
+            headers.append((b"retry-after", error.retry_after.encode("latin-1", "replace")))
+        await send_whole(self._send, self.status, error_body(error), headers)
+
+    # Small things.
+
+    @property
+    def _name(self) -> str:
+        return self._lease.model.id if self._lease else self._live.model
+
+    @property
+    def _public_model(self) -> str | None:
+        assert self._lease is not None
+        public = self._lease.model.id
+        return None if self._lease.endpoint.model == public else public
+
+    def _cerberus(self) -> dict[str, Any]:
+        record = self.record()
+        return {
+            "request_id": record.id,
+            "load_ms": record.load_ms,
+            "ttft_ms": record.ttft_ms,
+            "duration_ms": record.duration_ms,
+            "tok_per_sec": record.tok_per_sec,
+            "energy_j": record.energy_j,
+        }
+
+    def _reply_headers(self, answer: Answer, *headers: Header) -> list[Header]:
+        out = [*headers, (b"x-request-id", self._live.id.encode())]
+        retry = answer.headers.get("retry-after")
+        if retry is not None:
+            out.append((b"retry-after", retry.encode("latin-1", "replace")))
+        return out
+
+    def _check_capability(self, lease: Lease) -> None:
+        if self._parsed.path == "/v1/embeddings" and "embed" not in lease.model.capabilities:
+            raise BadRequest(
+                f"{lease.model.id} makes no embeddings",
+                hint="Choose a model whose capabilities hold `embed`: `cerberus models ls`.",
+            )
+
+    def _told(self, payload: bytes) -> UpstreamFailed:
+        return UpstreamFailed(f"{self._name}: {message_of(payload)}")
+
+    async def _connection_error(self, lease: Lease, lost: ConnectionLost) -> CerberusError:
+        if lease.model.managed:
+            reason = await lease.lost_reason()
+            if reason is not None:
+                return EngineLost(
+                    f"The engine of {lease.model.id} ended while it was answering: {reason}",
+                    hint="The next request loads it again.",
+                )
+        what = "can't be reached" if lost.before_answer else "broke off its answer"
+        return UpstreamFailed(f"{lease.model.id} {what}: {lost}")
+
+
+def _headers(lease: Lease, stream: bool) -> dict[str, str]:
+    return {
+        "content-type": "application/json",
+        "accept": "text/event-stream" if stream else "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "cerberus",
+        **lease.endpoint.headers,
+    }

@@ -1,0 +1,100 @@
+"""The client's request: what the gateway must know of it, and the one for the engine. Pure.
+
+Only the top level is taken apart; every value that the gateway doesn't change
+keeps its very bytes, numbers and unknown fields included.
+"""
+
+from typing import Any
+
+import attrs
+import msgspec
+from msgspec import Raw
+
+from cerberus_core.errors import BadRequest
+
+_Fields = dict[str, Raw]
+_decode_fields = msgspec.json.Decoder(_Fields).decode
+_encode = msgspec.json.Encoder().encode
+
+REQUIRED = {
+    "/v1/chat/completions": "messages",
+    "/v1/completions": "prompt",
+    "/v1/embeddings": "input",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Parsed:
+    """`body` as it came; `model` as the client named it."""
+
+    path: str
+    model: str
+    stream: bool
+    wants_usage: bool
+    fields: _Fields = attrs.field(repr=False)
+
+    def body_for(self, model: str) -> bytes:
+        """The request for an engine that knows the model as `model`.
+
+        A stream always asks for usage: the meter needs it, the client sees it
+        only if it asked.
+        """
+        fields = dict(self.fields)
+        fields["model"] = Raw(_encode(model))
+        if self.stream and not self.wants_usage:
+            options = _options(fields)
+            options["include_usage"] = True
+            fields["stream_options"] = Raw(_encode(options))
+        return _encode(fields)
+
+
+def parse(path: str, body: bytes) -> Parsed:
+    """Take a request apart. Raises `BadRequest` that says what is wrong with it."""
+    try:
+        body.decode()
+        fields = _decode_fields(body)
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"The body is not UTF-8 (byte {error.start})") from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        if body[:1] in (b"[", b'"') or not body.strip():
+            what = "The body is empty" if not body.strip() else "The body is not a JSON object"
+        else:
+            what = f"The body is not valid JSON: {error}"
+        raise BadRequest(
+            what, hint='Send an object such as {"model": "…", "messages": […]}.'
+        ) from None
+    model = _typed(fields, "model", str, "a string")
+    if not model:
+        raise BadRequest(
+            "`model` is missing", hint="GET /v1/models lists the names.", code="model_missing"
+        )
+    required = REQUIRED[path]
+    value = fields.get(required)
+    first = b"n" if value is None else memoryview(value)[:1]  # a peek: it may be megabytes
+    if first == b"n":
+        raise BadRequest(f"`{required}` is missing")
+    if required == "messages" and first != b"[":
+        raise BadRequest("`messages` must be a list of messages")
+    stream = path != "/v1/embeddings" and bool(_typed(fields, "stream", bool, "true or false"))
+    return Parsed(
+        path=path,
+        model=model,
+        stream=stream,
+        wants_usage=stream and _options(fields).get("include_usage") is True,
+        fields=fields,
+    )
+
+
+def _typed(fields: _Fields, key: str, kind: type[Any], expected: str) -> Any:
+    raw = fields.get(key)
+    if raw is None or bytes(raw) == b"null":
+        return None
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError:
+        raise BadRequest(f"`{key}` must be {expected}") from None
+
+
+def _options(fields: _Fields) -> dict[str, Any]:
+    options: dict[str, Any] = _typed(fields, "stream_options", dict[str, Any], "an object") or {}
+    return options

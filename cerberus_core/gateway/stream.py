@@ -1,0 +1,202 @@
+"""An OpenAI stream on its way through: forwarded, metered, its tail set right. Pure.
+
+Bytes pass as they came until something in them needs a hand: the first token
+(for the meter), the finish, usage, an error, `[DONE]`, or the model's public
+name. What the client gets ends in one of two ways: finish, usage if it asked,
+`[DONE]`; or an error event and no `[DONE]`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from . import sse
+from .facts import Facts
+
+DONE = b"data: [DONE]\n\n"
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    delta: dict[str, Raw] | None = None
+    text: Raw | None = None
+    finish_reason: str | None = None
+
+
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_choices = msgspec.json.Decoder(list[_Choice]).decode
+_encode = msgspec.json.Encoder().encode
+_CONTENT = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal", "audio")
+_NOTHING = (b"null", b'""', b"[]", b"{}")
+
+
+class UpstreamError(Exception):
+    """The endpoint sent an error inside its stream; `payload` is its `error` value."""
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__(payload.decode(errors="replace"))
+        self.payload = payload
+
+
+class OpenAIStream:
+    """One streamed answer of /v1/chat/completions or /v1/completions."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        *,
+        public_model: str | None,
+        wants_usage: bool,
+        now: Callable[[], float],
+    ) -> None:
+        """`public_model`: the name to put in each event; None if it is there already."""
+        self._facts = facts
+        self._model = None if public_model is None else Raw(_encode(public_model))
+        self._wants_usage = wants_usage
+        self._now = now
+        self._splitter = sse.Splitter()
+        self._usage_fields: dict[str, Raw] | None = None
+        self._last_fields: dict[str, Raw] = {}
+        self._open_choices: set[int] = set()
+        self._finished_choices: set[int] = set()
+        self.done = False
+        """`[DONE]` has come: nothing after it matters."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What to send on for `chunk`. Raises `UpstreamError`, `sse.TooLong`.
+
+        On an error, whatever stood before it in the chunk is in `self.before_error`.
+        """
+        events = self._splitter.feed(chunk)
+        if not events:
+            return b""
+        if self._model is None and self._facts.first_at is not None and not _needs_a_hand(events):
+            self._facts.pieces += events.count(b"data:")
+            self._facts.last_at = self._now()
+            return events
+        return self._edit(events)
+
+    @property
+    def finished(self) -> bool:
+        """Every choice that began has told its finish reason."""
+        return bool(self._finished_choices) and self._open_choices <= self._finished_choices
+
+    def tail(self, extra: dict[str, Any]) -> bytes:
+        """The end of a good answer: the usage chunk if asked for, then `[DONE]`.
+
+        `extra` is what stands in `usage.cerberus`.
+        """
+        if not self._wants_usage:
+            return DONE
+        return b"data: " + self._usage_chunk(extra) + b"\n\n" + DONE
+
+    before_error = b""
+
+    def _edit(self, events: bytes) -> bytes:
+        out: list[bytes] = []
+        for block in sse.blocks(events):
+            if self.done:
+                break
+            data = sse.data_of(block)
+            if data is None:
+                out.append(block + b"\n\n")  # a comment: someone's keep-alive
+            elif data.strip() == b"[DONE]":
+                self.done = True
+            else:
+                try:
+                    out.append(self._edit_event(block, data))
+                except UpstreamError:
+                    self.before_error = b"".join(out)
+                    raise
+        return b"".join(out)
+
+    def _edit_event(self, block: bytes, data: bytes) -> bytes:
+        try:
+            fields = _decode_fields(data)
+        except msgspec.MsgspecError:
+            return block + b"\n\n"  # not ours to judge
+        error = fields.get("error")
+        if error is not None and bytes(error) != b"null":
+            raise UpstreamError(bytes(error))
+        changed = self._model is not None
+        if self._model is not None and "model" in fields:
+            fields["model"] = self._model
+        choices = self._choices(fields)
+        timings = fields.get("timings")
+        if timings is not None:
+            self._facts.take_timings(timings)
+        usage = fields.get("usage")
+        if usage is not None:
+            if bytes(usage) != b"null":
+                self._facts.take_usage(usage)
+                self._usage_fields = dict(fields)
+                if not choices:
+                    return b""  # the usage chunk: ours comes at the end
+            del fields["usage"]
+            changed = True
+        self._last_fields = fields
+        if changed or block != b"data: " + data:
+            return b"data: " + _encode(fields) + b"\n\n"
+        return block + b"\n\n"
+
+    def _choices(self, fields: dict[str, Raw]) -> list[_Choice]:
+        raw = fields.get("choices")
+        if raw is None or bytes(raw) == b"null":
+            return []
+        try:
+            choices = _decode_choices(raw)
+        except msgspec.MsgspecError:
+            return [_Choice()]
+        for choice in choices:
+            self._open_choices.add(choice.index)
+            if choice.finish_reason:
+                self._finished_choices.add(choice.index)
+            if _has_content(choice):
+                now = self._now()
+                if self._facts.first_at is None:
+                    self._facts.first_at = now
+                self._facts.last_at = now
+                self._facts.pieces += 1
+        return choices
+
+    def _usage_chunk(self, extra: dict[str, Any]) -> bytes:
+        source = self._usage_fields if self._usage_fields is not None else self._last_fields
+        fields: dict[str, Any] = dict(source)
+        usage: dict[str, Any] = {}
+        raw = fields.get("usage")
+        if raw is not None:
+            usage = msgspec.json.decode(raw, type=dict[str, Any])
+        else:
+            # The engine told nothing: the pieces are counted, the prompt is unknown.
+            usage = {
+                "prompt_tokens": None,
+                "completion_tokens": self._facts.tokens,
+                "total_tokens": None,
+            }
+        usage["cerberus"] = extra
+        fields["choices"] = []
+        fields["usage"] = usage
+        return _encode(fields)
+
+
+def _needs_a_hand(events: bytes) -> bool:
+    # Quotes inside JSON strings are escaped, so these bytes are never content.
+    return (
+        b'"usage"' in events
+        or b"[DONE]" in events
+        or b'finish_reason":"' in events
+        or b'finish_reason": "' in events
+        or b'"error"' in events
+        or b'"timings"' in events
+    )
+
+
+def _has_content(choice: _Choice) -> bool:
+    if choice.text is not None and bytes(choice.text) not in _NOTHING:
+        return True
+    delta = choice.delta
+    if not delta:
+        return False
+    return any(key in delta and bytes(delta[key]) not in _NOTHING for key in _CONTENT)

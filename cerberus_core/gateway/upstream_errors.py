@@ -1,0 +1,79 @@
+"""What an endpoint's refusal means for the client. Pure."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from cerberus_core.errors import UpstreamFailed
+from cerberus_core.values import ModelInfo
+
+
+class Refused(UpstreamFailed):
+    """The endpoint refused; `retry_after` is what it asked for, word for word."""
+
+    code = "upstream_refused"
+    retry_after: str | None = None
+
+
+class KeptStatus(Refused):
+    """The client is told the endpoint's own status."""
+
+    def __init__(self, message: str, status: int, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo
+) -> tuple[bytes | None, Refused]:
+    """(body to pass on as it is, or None; the error that tells it).
+
+    A refusal in OpenAI's shape passes as it came. A key that was refused and a
+    redirect are the operator's to mend, not the client's: they become a 502.
+    """
+    if status in (401, 403):
+        return None, Refused(
+            f"{model.backend} refused Cerberus's key for it ({status})",
+            hint=f"Check `api_key` of the endpoint {model.backend!r} in config.toml.",
+        )
+    if 300 <= status < 400:
+        return None, Refused(
+            f"{model.backend} answered with a redirect ({status}), which is not followed",
+            hint="Set its `base_url` to the final address.",
+        )
+    message = _openai_message(data)
+    if message is not None:
+        return data, KeptStatus(message, status)
+    error = KeptStatus(f"{model.id} answered {status}: {excerpt(data)}", status)
+    error.retry_after = headers.get("retry-after")
+    return None, error
+
+
+def _openai_message(data: bytes) -> str | None:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return str(error["message"])
+    return None
+
+
+def excerpt(data: bytes) -> str:
+    """The first words of a body, without HTML tags, for an error message."""
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", data[:4000].decode(errors="replace"))
+    text = " ".join(text.split())
+    return text[:200] + ("…" if len(text) > 200 else "") if text else "an empty body"
+
+
+def message_of(payload: bytes) -> str:
+    """The words of an `error` value that came inside a good answer."""
+    try:
+        value = msgspec.json.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return excerpt(payload)
+    if isinstance(value, dict) and isinstance(value.get("message"), str):
+        return str(value["message"])
+    return value if isinstance(value, str) else excerpt(payload)

@@ -1,0 +1,10 @@
+"""The record of every finished request.
+
+Owns the usage log: JSON Lines files in one folder, and the last records in
+memory. It never makes a request wait: records go through a bounded queue to
+one writing thread, and a full disk costs the file, not the answer.
+"""
+
+from .store import Store
+
+__all__ = ["Store"]

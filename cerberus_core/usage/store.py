@@ -1,0 +1,184 @@
+"""The usage log on disk and its last records in memory."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+import structlog
+
+from cerberus_core.values import Aggregate, Record, new_id
+
+from .lines import aggregate, decode, encode
+
+BATCH_S = 0.25
+"""How long the writer gathers records before it writes them, in seconds."""
+QUEUE = 10_000
+"""Records that wait for the disk before the oldest are dropped (and counted)."""
+
+_CURRENT = "usage.jsonl"
+_log = structlog.get_logger("usage")
+
+
+class Store:
+    """Appends records; keeps the last `keep` in memory; sums them up.
+
+    `add` is called from the event loop and never blocks on the disk. While the
+    disk can't be written, records stay in memory, `warning` says so, and every
+    later batch tries again.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 1000, rotate_bytes: int = 64 << 20) -> None:
+        self.folder = folder
+        self.warning: str | None = None
+        self.dropped = 0
+        self.skipped_lines = 0
+        """Lines of the log that were no record when it was opened."""
+        self._keep = keep
+        self._rotate_bytes = rotate_bytes
+        self._recent: deque[Record] = deque(maxlen=keep)
+        self._queue: deque[Record] = deque()
+        self._fd: int | None = None
+        self._size = 0
+        self._write_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._load_recent()
+        self._thread = threading.Thread(target=self._write_loop, name="usage-writer", daemon=True)
+        self._thread.start()
+
+    def add(self, record: Record) -> None:
+        """Take one record. Returns at once."""
+        self._recent.append(record)
+        if len(self._queue) >= QUEUE:
+            self._queue.popleft()
+            self.dropped += 1
+        self._queue.append(record)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def recent(self, n: int) -> list[Record]:
+        """The last `n` records, newest first."""
+        return list(islice(reversed(self._recent), n))
+
+    def find(self, request_id: str) -> Record | None:
+        """The record of a request, if it is still in memory."""
+        return next((r for r in reversed(self._recent) if r.id == request_id), None)
+
+    def aggregate(self, since: datetime) -> list[Aggregate]:
+        """Sums by model from `since` on. Reads files where memory doesn't reach back: blocking."""
+        recent = list(self._recent)
+        if len(recent) < self._keep or (recent and recent[0].time <= since):
+            return aggregate(recent, since)
+        self.flush()
+        return aggregate(self._records_since(since), since)
+
+    def flush(self) -> None:
+        """Write what waits, now. Blocking."""
+        with self._write_lock:
+            self._write_waiting()
+
+    def close(self) -> None:
+        """Write what waits and stop the writer."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(timeout=10)
+        self.flush()
+        with self._write_lock:
+            self._close_file()
+
+    def _write_loop(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            self._stop.wait(BATCH_S)
+            self.flush()
+            if self._queue and not self._stop.is_set():  # the disk refused: try again later
+                self._stop.wait(BATCH_S * 8)
+                self._wake.set()
+
+    def _write_waiting(self) -> None:
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        if not batch:
+            return
+        try:
+            self._append(encode(batch))
+        except OSError as error:
+            if self.warning is None:
+                _log.warning("usage_log_unwritable", error=str(error), folder=str(self.folder))
+            self._queue.extendleft(reversed(batch))
+            self.warning = (
+                f"The usage log can't be written ({error.strerror or error}); "
+                f"records are kept in memory. Check the disk of {self.folder}."
+            )
+            return
+        if self.warning is not None:
+            _log.info("usage_log_writable_again")
+            self.warning = None
+
+    def _append(self, data: bytes) -> None:
+        if self._fd is not None and self._size + len(data) > self._rotate_bytes and self._size:
+            self._rotate()
+        fd = self._open_file()
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        except OSError:
+            # Half a batch on disk would be written twice: take it back.
+            os.ftruncate(fd, self._size)
+            raise
+        self._size += len(data)
+
+    def _open_file(self) -> int:
+        if self._fd is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / _CURRENT
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                # A torn last line must not swallow the next record.
+                size += os.write(fd, b"\n")
+            self._fd, self._size = fd, size
+        return self._fd
+
+    def _close_file(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _rotate(self) -> None:
+        self._close_file()
+        (self.folder / _CURRENT).rename(self.folder / f"usage-{new_id()}.jsonl")
+
+    def _files_newest_first(self) -> list[Path]:
+        rotated = sorted(self.folder.glob("usage-*.jsonl"), reverse=True)
+        current = self.folder / _CURRENT
+        return [current, *rotated] if current.exists() else rotated
+
+    def _load_recent(self) -> None:
+        newest: list[Record] = []
+        for path in self._files_newest_first():
+            try:
+                records, bad = decode(path.read_bytes())
+            except OSError as error:
+                _log.warning("usage_log_unreadable", file=str(path), error=str(error))
+                continue
+            self.skipped_lines += bad
+            newest = records + newest
+            if len(newest) >= self._keep:
+                break
+        self._recent.extend(newest[-self._keep :])
+
+    def _records_since(self, since: datetime) -> Iterator[Record]:
+        for path in reversed(self._files_newest_first()):
+            try:
+                if path.stat().st_mtime < since.timestamp():
+                    continue
+                records, _ = decode(path.read_bytes())
+            except OSError:
+                continue
+            yield from records

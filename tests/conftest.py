@@ -1,0 +1,117 @@
+"""Fixtures of the core's tests: a whole daemon in this process, on real sockets."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import httpx
+import pytest
+
+from cerberus_core import config as settings
+from cerberus_core import daemon
+from cerberus_core.platform import Clock, Folders
+from cerberus_core.testing import ScriptedServer
+from cerberus_core.values import Record
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@attrs.define(kw_only=True)
+class Box:
+    """A running daemon, and a client that has its token."""
+
+    url: str
+    token: str
+    folders: Folders
+    http: httpx.AsyncClient
+
+    async def records(self, count: int = 1) -> list[Record]:
+        """The newest `count` records, once that many requests have ended."""
+        with anyio.fail_after(10):
+            while True:
+                answer = await self.http.get("/api/requests", params={"limit": count})
+                rows = answer.json()["recent"]
+                if len(rows) >= count and not answer.json()["live"]:
+                    return [_record(row) for row in rows]
+                await anyio.sleep(0.01)
+
+    async def record(self) -> Record:
+        """The newest record."""
+        return (await self.records())[0]
+
+
+def _record(row: dict[str, Any]) -> Record:
+    import msgspec
+
+    return msgspec.convert(row, Record)
+
+
+StartBox = Callable[..., AbstractAsyncContextManager[Box]]
+
+
+@asynccontextmanager
+async def running_box(
+    folder: Path, config: str = "", *, clock: Clock | None = None
+) -> AsyncIterator[Box]:
+    """`cerberus serve` on a free port with `config` as its config.toml."""
+    folders = Folders(folder / "config", folder / "data")
+    folders.config.mkdir(parents=True, exist_ok=True)
+    folders.config_file.write_text(config)
+    listening, stop = anyio.Event(), anyio.Event()
+    url = ""
+
+    def on_listening(at: str, _: list[str]) -> None:
+        nonlocal url
+        url = at
+        listening.set()
+
+    async with anyio.create_task_group() as tasks:
+
+        async def serve() -> None:
+            await daemon.serve(
+                folders, port=0, env={}, on_listening=on_listening, stop=stop, clock=clock
+            )
+
+        tasks.start_soon(serve)
+        with anyio.fail_after(30):
+            await listening.wait()
+        token = settings.load(folders, {}).config.server.token
+        assert token is not None
+        headers = {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http:
+            yield Box(url=url, token=token, folders=folders, http=http)
+        stop.set()
+
+
+@pytest.fixture
+def start_box(tmp_path: Path) -> StartBox:
+    """`async with start_box(config) as box:`"""
+
+    def start(config: str = "", **more: Any) -> AbstractAsyncContextManager[Box]:
+        return running_box(tmp_path, config, **more)
+
+    return start
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedServer]:
+    """A scripted endpoint; in the config of `endpoint(upstream)` its model is `up/m`."""
+    async with ScriptedServer() as server:
+        yield server
+
+
+def endpoint(server: ScriptedServer, *, models: list[str] | None = None, more: str = "") -> str:
+    """Config with the scripted server as the endpoint `up`. `more` are lines of its table."""
+    return (
+        'blocked_plugins = ["llamacpp", "hello"]\n'
+        "[plugins.openai.endpoints.up]\n"
+        f'base_url = "{server.base_url}"\n'
+        f"models = {json.dumps(models or ['m'])}\n{more}\n"
+    )
