@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -22,6 +23,8 @@ def main() -> int:
     if unknown:
         print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
         return 2
+    if options.nice:
+        os.setpriority(os.PRIO_PROCESS, 0, options.nice)  # and so of all that is started here
     try:
         runs, idle = _run(names, options.alternations, options.scale)
     except RuntimeError as error:
@@ -41,6 +44,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(TARGETS), help="rows, with commas")
     parser.add_argument("--alternations", type=int, default=5, choices=range(1, 51), metavar="N")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every duration")
+    parser.add_argument("--nice", type=int, default=0, help="of all processes; below 0 needs root")
     parser.add_argument("--write", action="store_true", help="keep the table in README.md")
     parser.add_argument("--json", metavar="FILE", help="every figure of every run")
     options = parser.parse_args()
@@ -83,8 +87,10 @@ def _circumstances(names: list[str], options: argparse.Namespace) -> str:
     if "nginx" in names and binary:
         versions.append(str(page.first_line([binary, "-v"])).removeprefix("nginx version: "))
     if "cerberus" in names:
-        versions.append(str(page.first_line([cerberus_command(), "version"])))
+        versions.append(f"cerberus {page.first_line([cerberus_command(), 'version'])}")
     scale = "" if options.scale == 1 else f", durations × {options.scale:g}"
+    if options.nice:
+        scale += f", nice {options.nice}"
     what = "; ".join(f"{scenario.name}: {scenario.what}" for scenario in SCENARIOS)
     return (
         f"{page.circumstances(versions)} Medians of {options.alternations} alternations{scale}. "
