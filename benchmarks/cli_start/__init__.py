@@ -1,0 +1,1 @@
+"""How long commands take to start, beside a trivial click program."""
