@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -81,10 +82,19 @@ async def serve(
                 started_callback=lambda: _announce(folders, services, url, on_listening),
             )
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_stop_on_signal, server)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
                 await server.serve(sockets=[sock])
                 tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(server: uvicorn.Server) -> None:
+    """The first signal asks for a stop; a second one cuts running answers off."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            server.force_exit = server.should_exit
+            server.should_exit = True
 
 
 async def _stop_when(stop: anyio.Event, server: uvicorn.Server) -> None:
@@ -204,6 +214,12 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._before_shutdown = before_shutdown
         self._started_callback = started_callback
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again at its end, which would kill the
+        # process before the engines are stopped and the last records written.
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

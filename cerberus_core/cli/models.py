@@ -58,7 +58,7 @@ def _table(models: list[dict[str, Any]]) -> None:
         ("MODEL", "left"), ("STATE", "left"), ("SIZE", "right"), ("CONTEXT", "right"),
         ("CAN", "left"), ("NOTE", "left"),
     ):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name == "MODEL")  # type: ignore[arg-type]
     for model in models:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
@@ -67,7 +67,7 @@ def _table(models: list[dict[str, Any]]) -> None:
         table.add_row(
             model["id"], state, _size(model["size_mib"]), _number(model["ctx"]), can, note
         )
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 _STATES = {

@@ -1,6 +1,7 @@
 """`cerberus usage`."""
 
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -116,4 +117,4 @@ def _print_table(headers: list[str], rows: list[list[str]]) -> None:
         table.add_column(header, justify="left" if left else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
