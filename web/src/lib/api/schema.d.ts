@@ -4,6 +4,57 @@
  */
 
 export interface paths {
+    "/api/codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a one-time code */
+        post: operations["ApiCodesCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Settings */
+        get: operations["ApiConfigConfig"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Live events */
+        get: operations["ApiEventsEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/login": {
         parameters: {
             query?: never;
@@ -13,11 +64,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Login
-         * @description Exchange a one-time code for a cookie.
-         */
-        post: operations["login"];
+        /** Exchange a code for a cookie */
+        post: operations["ApiLoginLogin"];
         delete?: never;
         options?: never;
         head?: never;
@@ -33,11 +81,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Logout
-         * @description Forget this browser.
-         */
-        post: operations["logout"];
+        /** Forget this browser */
+        post: operations["ApiLogoutLogout"];
         delete?: never;
         options?: never;
         head?: never;
@@ -51,11 +96,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Models
-         * @description All models of all backends.
-         */
-        get: operations["list_models"];
+        /** All models */
+        get: operations["ApiModelsList"];
         put?: never;
         post?: never;
         delete?: never;
@@ -73,11 +115,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Load
-         * @description Load a model. The id is the path's tail, its slashes kept.
-         */
-        post: operations["load_model"];
+        /** Load a model */
+        post: operations["ApiModelsLoadIdLoad"];
         delete?: never;
         options?: never;
         head?: never;
@@ -93,11 +132,42 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Unload
-         * @description Unload a model. The id is the path's tail, its slashes kept.
-         */
-        post: operations["unload_model"];
+        /** Unload a model */
+        post: operations["ApiModelsUnloadIdUnload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a model's files */
+        delete: operations["ApiModelsIdRemove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/plugins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Plugins */
+        get: operations["ApiPluginsPlugins"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -111,11 +181,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Requests
-         * @description Live requests, and the last finished ones, newest first.
-         */
-        get: operations["list_requests"];
+        /** Running and last requests */
+        get: operations["ApiRequestsRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/requests/{request_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One request */
+        get: operations["ApiRequestsRequestIdRequest"];
         put?: never;
         post?: never;
         delete?: never;
@@ -131,11 +215,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Status
-         * @description The box at a glance.
-         */
-        get: operations["status"];
+        /** Status */
+        get: operations["ApiStatusStatus"];
         put?: never;
         post?: never;
         delete?: never;
@@ -151,11 +232,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Usage
-         * @description Sums and means by model.
-         */
-        get: operations["usage"];
+        /** Usage by model */
+        get: operations["ApiUsageUsage"];
         put?: never;
         post?: never;
         delete?: never;
@@ -171,11 +249,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Health
-         * @description Whether the daemon answers.
-         */
-        get: operations["health"];
+        /** Healthz */
+        get: operations["HealthzHealthz"];
         put?: never;
         post?: never;
         delete?: never;
@@ -200,6 +275,21 @@ export interface components {
             prompt_tokens?: number | null;
             requests?: number;
         };
+        /** Code */
+        Code: {
+            code: string;
+            /** Format: date-time */
+            expires_at: string;
+            url: string;
+        };
+        /** ConfigView */
+        ConfigView: {
+            config: {
+                [key: string]: unknown;
+            };
+            file: string;
+            warnings: string[];
+        };
         /** Health */
         Health: {
             status: string;
@@ -215,8 +305,8 @@ export interface components {
             /** Format: date-time */
             time: string;
         };
-        /** LoginCode */
-        LoginCode: {
+        /** Login */
+        Login: {
             code: string;
         };
         /** ModelInfo */
@@ -240,9 +330,24 @@ export interface components {
             /** @enum {string} */
             state?: "unloaded" | "loading" | "ready" | "draining" | "failed";
         };
-        /** ModelList */
-        ModelList: {
+        /** Models */
+        Models: {
             models: components["schemas"]["ModelInfo"][];
+        };
+        /** PluginReport */
+        PluginReport: {
+            distribution?: string | null;
+            hint?: string | null;
+            name: string;
+            problem?: string | null;
+            provides?: string[];
+            /** @enum {string} */
+            state: "loaded" | "failed" | "blocked";
+            version?: string | null;
+        };
+        /** Plugins */
+        Plugins: {
+            plugins: components["schemas"]["PluginReport"][];
         };
         /** Record */
         Record: {
@@ -270,8 +375,8 @@ export interface components {
             tokens_counted?: boolean;
             ttft_ms?: number | null;
         };
-        /** RequestList */
-        RequestList: {
+        /** Requests */
+        Requests: {
             live: components["schemas"]["LiveRequest"][];
             recent: components["schemas"]["Record"][];
         };
@@ -290,8 +395,8 @@ export interface components {
             version: string;
             warnings: string[];
         };
-        /** UsageReport */
-        UsageReport: {
+        /** Usage */
+        Usage: {
             models: components["schemas"]["Aggregate"][];
             /** Format: date-time */
             since: string;
@@ -305,44 +410,7 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    login: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LoginCode"];
-            };
-        };
-        responses: {
-            /** @description Request fulfilled, nothing follows */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Bad request syntax or unsupported method */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        detail: string;
-                        extra?: null | {
-                            [key: string]: unknown;
-                        } | unknown[];
-                        status_code: number;
-                    };
-                };
-            };
-        };
-    };
-    logout: {
+    ApiCodesCode: {
         parameters: {
             query?: never;
             header?: never;
@@ -351,16 +419,18 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Request fulfilled, nothing follows */
-            204: {
+            /** @description Document created, URL follows */
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["Code"];
+                };
             };
         };
     };
-    list_models: {
+    ApiConfigConfig: {
         parameters: {
             query?: never;
             header?: never;
@@ -375,12 +445,128 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ModelList"];
+                    "application/json": components["schemas"]["ConfigView"];
                 };
             };
         };
     };
-    load_model: {
+    ApiEventsEvents: {
+        parameters: {
+            query?: never;
+            header?: {
+                "last-event-id"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiLoginLogin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": null;
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiLogoutLogout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": null;
+                };
+            };
+        };
+    };
+    ApiModelsList: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Models"];
+                };
+            };
+        };
+    };
+    ApiModelsLoadIdLoad: {
         parameters: {
             query?: {
                 wait?: boolean;
@@ -393,8 +579,8 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Request accepted, processing continues off-line */
-            202: {
+            /** @description Request fulfilled, document follows */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -419,7 +605,7 @@ export interface operations {
             };
         };
     };
-    unload_model: {
+    ApiModelsUnloadIdUnload: {
         parameters: {
             query?: {
                 wait?: boolean;
@@ -432,8 +618,8 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Request accepted, processing continues off-line */
-            202: {
+            /** @description Request fulfilled, document follows */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -458,7 +644,62 @@ export interface operations {
             };
         };
     };
-    list_requests: {
+    ApiModelsIdRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiPluginsPlugins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Plugins"];
+                };
+            };
+        };
+    };
+    ApiRequestsRequests: {
         parameters: {
             query?: {
                 limit?: number;
@@ -475,7 +716,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RequestList"];
+                    "application/json": components["schemas"]["Requests"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -495,7 +736,44 @@ export interface operations {
             };
         };
     };
-    status: {
+    ApiRequestsRequestIdRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Record"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiStatusStatus: {
         parameters: {
             query?: never;
             header?: never;
@@ -515,9 +793,11 @@ export interface operations {
             };
         };
     };
-    usage: {
+    ApiUsageUsage: {
         parameters: {
-            query?: never;
+            query?: {
+                since?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -530,12 +810,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UsageReport"];
+                    "application/json": components["schemas"]["Usage"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
                 };
             };
         };
     };
-    health: {
+    HealthzHealthz: {
         parameters: {
             query?: never;
             header?: never;
