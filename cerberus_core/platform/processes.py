@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
+
 _GUARD = Path(__file__).with_name("guard.py")
 _GUARD_SLACK_S = 5.0
 
@@ -53,7 +55,8 @@ class Child:
         self.pid: int | None = None
         """The program's number (not the guard's), which is its group's too."""
         self._process = process
-        self._started: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.started: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        """Why the program could not be started; None if it was."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._exit: Exit | None = None
         self._follower = asyncio.create_task(self._follow(), name=f"follow {log.name}")
@@ -112,9 +115,9 @@ class Child:
                 self._lines.put_nowait(rest)
             elif word == "pid":
                 self.pid = int(rest)
-                self._started.set_result(None)
+                self.started.set_result(None)
             elif word == "failed":
-                self._started.set_result(rest)
+                self.started.set_result(rest)
                 self._exit = Exit(code=127)
             elif word in ("exit", "signal"):
                 number = int(rest)
@@ -126,8 +129,8 @@ class Child:
             if self.pid is not None:
                 _kill_group(self.pid)
             self._exit = Exit()
-        if not self._started.done():
-            self._started.set_result("its guard ended at once")
+        if not self.started.done():
+            self.started.set_result("its guard ended at once")
         self._lines.put_nowait(None)
 
 
@@ -150,7 +153,6 @@ async def spawn(
 
     Raises OSError where the program can't be started. Cancelled, nothing is left.
     """
-    await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
     options = {
         "argv": list(argv),
         "log": str(log),
@@ -158,26 +160,33 @@ async def spawn(
         "relay": relay,
         "orphan_grace_s": orphan_grace_s,
     }
+    starting = asyncio.ensure_future(_start(json.dumps(options), log, env))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # A start is short: seen to its end, it can be undone without a rest.
+        with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
+            child = await starting
+            child.kill()
+            await child.wait()
+        raise
+
+
+async def _start(options: str, log: Path, env: Mapping[str, str] | None) -> Child:
+    await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         "-S",
         str(_GUARD),
-        json.dumps(options),
+        options,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=env,
         start_new_session=True,
     )
     child = Child(process, log)
-    try:
-        failure = await asyncio.shield(child._started)
-    except BaseException:
-        # The pipe is the order: the guard stops what it may have started.
-        child.kill()
-        assert process.stdin is not None
-        process.stdin.close()
-        raise
+    failure = await child.started
     if failure is not None:
         await child.wait()
         raise OSError(failure)

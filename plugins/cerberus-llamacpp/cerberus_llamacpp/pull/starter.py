@@ -97,8 +97,10 @@ async def _install(
         raise Unavailable(f"the starter model can't be fetched: {error}") from error
     ended = asyncio.ensure_future(child.wait())
     try:
+        done = 0
         while not ended.done():
-            done = min(await asyncio.to_thread(_bytes, work), SIZE)
+            # The installer also deletes as it goes on; progress does not.
+            done = max(done, min(await asyncio.to_thread(_bytes, work), SIZE))
             report(PullProgress(file=FILE, done=done, total=SIZE))
             await asyncio.wait([ended], timeout=_LOOK_S)
     finally:
