@@ -8,13 +8,12 @@ from cerberus_core.platform import Child
 
 
 def signs(child: Child) -> tuple[int, int, int]:
-    """(bytes of log, bytes resident, bytes read) of the whole group; 0 for the unknown.
+    """(time of the log's last line, bytes resident, bytes read); 0 for the unknown.
 
-    Any of them growing means that the load goes on.
+    Of the program and its children. Any of them growing means that the load goes on.
     """
     log = resident = read = 0
     with contextlib.suppress(OSError):
-        # The older file counts too: a log that was turned has not shrunk.
         log = child.log.stat().st_mtime_ns
     for process in _family(child):
         with contextlib.suppress(psutil.Error, OSError), process.oneshot():
