@@ -1,6 +1,8 @@
 """Signs of life of a process that is loading, and whose port is whose. Blocking: use threads."""
 
 import contextlib
+import functools
+import socket
 
 import psutil
 
@@ -26,28 +28,43 @@ def signs(child: Child) -> tuple[int, int, int]:
 
 def owns(child: Child, port: int) -> bool | None:
     """Whether the program or a child of it listens on `port`; None if that can't be known."""
-    known: bool | None = None
+    hidden = False
     for process in _family(child):
         try:
-            connections = process.net_connections(kind="tcp")
-        except (psutil.Error, OSError):
-            continue
-        known = False
-        for connection in connections:
-            if (
-                connection.status == psutil.CONN_LISTEN
-                and connection.laddr
-                and connection.laddr.port == port
-            ):
+            if _listens(process, port):
                 return True
-    return known
+        except psutil.NoSuchProcess:
+            continue  # whoever has ended owns nothing
+        except (psutil.Error, OSError):
+            hidden = True
+    return False if not hidden and _owners_show() else None
+
+
+@functools.cache
+def _owners_show() -> bool:
+    """Whether this system tells which process has which port: some sandboxes don't."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        with contextlib.suppress(psutil.Error, OSError):
+            return _listens(psutil.Process(), own.getsockname()[1])
+    return False
+
+
+def _listens(process: psutil.Process, port: int) -> bool:
+    return any(
+        connection.status == psutil.CONN_LISTEN
+        and bool(connection.laddr)
+        and connection.laddr.port == port
+        for connection in process.net_connections(kind="tcp")
+    )
 
 
 def _family(child: Child) -> list[psutil.Process]:
     if child.pid is None:
         return []
-    try:
-        process = psutil.Process(child.pid)
-        return [process, *process.children(recursive=True)]
-    except (psutil.Error, OSError):
-        return []
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error, OSError):
+        family.append(psutil.Process(child.pid))
+        family += family[0].children(recursive=True)
+    return family
