@@ -1,7 +1,7 @@
 """The small parent that stands over a process which must not outlive the daemon.
 
 Run as a script (`python -I -S guard.py OPTIONS`) by `processes.spawn`, never
-imported by the daemon: standard library only, about 10 MB. It starts the
+imported by the daemon: standard library only, about 12 MB. It starts the
 program in a session of its own, writes the program's output to a bounded log,
 and stops the program's whole group when the daemon asks or is gone. A program
 can't do that alone: a `llama-server` does not know who started it, and one

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 KEY = "CERBERUS_ENGINE_KEY"
@@ -25,6 +26,8 @@ def main() -> None:
     try:
         server = Server(_params(json.loads(sys.argv[1]), os.environ.pop(KEY)))
     except RuntimeError as error:
+        # llama.cpp logs from a thread of its own; its words say why, ours don't.
+        time.sleep(0.5)
         raise SystemExit(f"the engine did not start: {error}") from error
     os.write(said, f"listening {server.listening_address}\n".encode())
     threading.Event().wait()

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from blockbuster import blockbuster_ctx
 from cerberus_llamacpp.backend import LlamaCpp
 from cerberus_llamacpp.testing import Setup, copy_gguf, write_gguf
 
@@ -205,3 +206,17 @@ async def test_closing_stops_every_engine(make_backend: Make, smol: Path) -> Non
     assert len(offspring()) == 4
     await backend.aclose()
     assert offspring() == []
+
+
+async def test_no_call_blocks_the_loop(make_backend: Make, smol: Path) -> None:
+    backend = make_backend()
+    with blockbuster_ctx():
+        model = await listed(backend)
+        await load(backend, model)
+        gone = asyncio.create_task(backend.gone(model))
+        await asyncio.sleep(0)
+        await backend.unload(model)
+        assert "SIGTERM" in await gone
+        assert (await backend.available()).ok
+        await backend.remove(model)
+        assert await backend.list() == []

@@ -45,7 +45,7 @@ async def pull_starter(models_dir: Path, report: Callable[[PullProgress], None])
     if await asyncio.to_thread(_size, target) == SIZE:
         report(PullProgress(file=FILE, done=SIZE, total=SIZE))
         return target
-    installer = _installer()
+    installer = await asyncio.to_thread(_installer)
     staging = models_dir / STAGING
     await asyncio.to_thread(staging.mkdir, parents=True, exist_ok=True)
     await asyncio.to_thread(check_space, staging, _NEEDED, "the starter model")
