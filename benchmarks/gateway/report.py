@@ -11,6 +11,7 @@ HEAD = [
     "requests/s, 32 clients",
     "× nginx",
     "CPU µs/request",
+    "× nginx by CPU",
     "paced: chunks/s",
     "paced: CPU %",
     "paced: CPU µs/chunk",
@@ -31,7 +32,8 @@ def _row(name: str, runs: dict[str, list[Figures]], idle_mib: float) -> list[str
     is_direct = name == "direct"
     # The ceiling's own figures stand in its row; the others' are what they add to it.
     over = own if is_direct or "direct" not in runs else added(runs[name], runs["direct"])
-    nginx = medians(runs["nginx"])["many.per_s"] if "nginx" in runs else None
+    nginx = medians(runs["nginx"]) if "nginx" in runs else None
+    cpu_request = own["many.cpu_us_request"]
     cpu_chunk = own["paced.cpu_us_chunk"]
     loaded = max(run[key] for run in runs[name] for key in run if key.endswith("rss_mib"))
     return [
@@ -39,8 +41,9 @@ def _row(name: str, runs: dict[str, list[Figures]], idle_mib: float) -> list[str
         _pair(over, "unary.latency_us"),
         _pair(over, "stream.ttft_us"),
         f"{own['many.per_s']:,.0f}",
-        f"{own['many.per_s'] / nginx:.2f}" if nginx else "–",
-        "–" if is_direct else f"{own['many.cpu_us_request']:.0f}",
+        f"{own['many.per_s'] / nginx['many.per_s']:.2f}" if nginx else "–",
+        "–" if is_direct else f"{cpu_request:.0f}",
+        f"{nginx['many.cpu_us_request'] / cpu_request:.2f}" if nginx and not is_direct else "–",
         f"{own['paced.chunks_per_s']:,.0f}",
         "–" if is_direct else f"{cpu_chunk * _PACE / 1e4:.0f}",
         "–" if is_direct else f"{cpu_chunk:.0f}",

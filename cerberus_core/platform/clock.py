@@ -1,6 +1,5 @@
 """Time as a thing that is handed in, so that no test waits for real seconds."""
 
-import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -26,4 +25,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
+        # Not at the top: every command imports this room, and most run no loop.
+        import asyncio
+
         await asyncio.sleep(seconds)
