@@ -39,12 +39,12 @@ describe("event ids", () => {
 });
 
 describe("reduce", () => {
-  it("replaces a model in its place and appends a new one", () => {
+  it("replaces a model in its place and puts a new one first", () => {
     let state: Snapshot = { ...empty, models: [model("a"), model("b")] };
     state = reduce(state, { type: "model", data: model("a", { state: "ready" }) });
     state = reduce(state, { type: "model", data: model("c") });
     expect(state.models.map((m) => [m.id, m.state])).toEqual([
-      ["a", "ready"], ["b", "unloaded"], ["c", "unloaded"],
+      ["c", "unloaded"], ["a", "ready"], ["b", "unloaded"],
     ]);
   });
   it("a record ends its live request, and a late sign of life doesn't wake it", () => {

@@ -88,14 +88,19 @@ export class Box {
   }
 
   async #act(id: string, call: () => Promise<ModelInfo>): Promise<void> {
-    const { [id]: _, ...others } = this.failures;
-    this.failures = others;
+    this.#forgive(id);
     try {
       await call();
       // The events tell what comes of it; the answer may be older than they are.
     } catch (thrown) {
       this.failures = { ...this.failures, [id]: asApiError(thrown) };
     }
+  }
+
+  #forgive(id: string): void {
+    if (!(id in this.failures)) return;
+    const { [id]: _, ...others } = this.failures;
+    this.failures = others;
   }
 
   /** Reads all state. Events that arrive meanwhile are newer: they are applied on top. */
@@ -147,6 +152,8 @@ export class Box {
       this.loadingSince = { ...others, [model.id]: this.clock.now };
     }
     if (before === model.state) return;
+    // An older refusal to load or unload says nothing about the model as it is now.
+    this.#forgive(model.id);
     if (model.state === "ready") this.news = text.models.nowReady(model.name);
     if (model.state === "failed") this.news = text.models.nowFailed(model.name);
   }
