@@ -11,6 +11,7 @@ export default defineConfig({
     // The page's policy allows no data: font, no inline script: nothing is inlined.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: { checks: { pluginTimings: false } },
     target: ["chrome123", "firefox128", "safari17.5"],
   },
   server: {

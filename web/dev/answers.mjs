@@ -53,8 +53,10 @@ const HOSTILE = `<img src=x onerror="window.pwned=1"> <svg onload="window.pwned=
 const SHORT = "Quite well, thank you. I run **on this machine**, so nothing you write leaves it. Ask me something harder: the speed of each answer stands below it.";
 const LONG = Array.from({ length: 30 }, (_, i) => `Paragraph ${i + 1}. ${SHORT}`).join("\n\n");
 
+const LIST = Array.from({ length: 300 }, (_, i) => `- item ${i}: **bold**, \`code\` and [a link](https://example.org/${i})`).join("\n");
+
 /** The answer in pieces of a few characters. */
 export function answerFor(question) {
-  const text = /hostile/.test(question) ? HOSTILE : /code/.test(question) ? CODE : /table/.test(question) ? TABLE : /long/.test(question) ? LONG : SHORT;
+  const text = /hostile/.test(question) ? HOSTILE : /code/.test(question) ? CODE : /table/.test(question) ? TABLE : /long/.test(question) ? LONG : /list/.test(question) ? LIST : SHORT;
   return text.match(/[^]{1,6}/g);
 }

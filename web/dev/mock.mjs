@@ -4,7 +4,7 @@
 //   node dev/mock.mjs [--port 7734] [--empty] [--warn]
 //
 // In the chat, words in the question choose the answer: "code", "table", "hostile", "long",
-// "error", "break"; anything else is a short text. POST /dev/drop?ms=N cuts the events for N ms.
+// "list", "error", "break"; anything else is a short text. POST /dev/drop?ms=N cuts the events for N ms.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
@@ -85,7 +85,7 @@ function watch(request, response) {
     const missed = events.filter((event) => event.seq > Number(seq));
     const complete = theirs === boot && (missed[0]?.seq ?? sequence + 1) <= Number(seq) + 1;
     if (complete) for (const event of missed) response.write(event.frame);
-    else publish("reload", {});
+    else response.write(`id: ${boot}-${sequence}\nevent: reload\ndata: {}\n\n`);
   }
   watchers.add(response);
   const beat = setInterval(() => response.write(": beat\n\n"), 15_000);
@@ -134,7 +134,7 @@ async function chat(request, response) {
     chunk({ content: piece });
     pieces += 1;
     if (pieces === 1 || pieces % 25 === 0) tell({ phase: "decode", pieces });
-    await sleep(25);
+    await sleep(/list/.test(question) ? 4 : 25);
   }
   const broke = /break/.test(question);
   const duration_ms = Date.now() - began;

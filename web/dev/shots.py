@@ -1,7 +1,8 @@
-"""Screenshots of the page on the mock, to be looked at: `python dev/shots.py OUT` (needs Playwright).
+"""Screenshots of the page on the mock, to be looked at: `python dev/shots.py OUT`.
 
-The mock has to run (`npm run mock`), and for the last shots a second one: `npm run mock -- --port 7735
---empty --warn`. Fails if a page scrolls sideways, breaks its policy or logs an error.
+Needs Playwright and two mocks: `npm run mock` and, for the last shots,
+`npm run mock -- --port 7735 --empty --warn`. Fails if a page scrolls sideways, is cut off,
+has targets too small for a finger, breaks its policy or logs an error.
 """
 
 import sys
@@ -33,9 +34,11 @@ class Shooter:
         page = self.context.new_page()
         page.on(
             "console",
-            lambda m: self.problems.append(f"{self.prefix}: {m.text}")
-            if m.type == "error" and "Failed to load resource" not in m.text
-            else None,
+            lambda m: (
+                self.problems.append(f"{self.prefix}: {m.text}")
+                if m.type == "error" and "Failed to load resource" not in m.text
+                else None
+            ),
         )
         page.on("pageerror", lambda e: self.problems.append(f"{self.prefix}: {e}"))
         page.goto(address)
@@ -46,14 +49,16 @@ class Shooter:
         page.screenshot(path=self.out / f"{self.prefix}-{name}.png")
         wide = page.evaluate(
             "[document.documentElement, ...document.querySelectorAll('.pane, .column, .scroll')]"
-            ".some(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'contents')"
+            ".filter(e => getComputedStyle(e).display !== 'contents')"
+            ".some(e => e.scrollWidth > e.clientWidth + 1)"
         )
         if wide:
             self.problems.append(f"{self.prefix}-{name}: scrolls sideways")
         cut = page.evaluate(
-            "[...document.querySelectorAll('.card')].flatMap(card => [...card.querySelectorAll('button, td, span')]"
-            ".filter(e => e.getBoundingClientRect().right > card.getBoundingClientRect().right + 0.5)"
-            ".map(e => e.textContent.trim()))"
+            "(() => { const right = e => e.getBoundingClientRect().right;"
+            "return [...document.querySelectorAll('.card')].flatMap(card =>"
+            "[...card.querySelectorAll('button, td, span')]"
+            ".filter(e => right(e) > right(card) + 0.5).map(e => e.textContent.trim())) })()"
         )
         if cut:
             self.problems.append(f"{self.prefix}-{name}: cut off {cut[:4]}")

@@ -3,7 +3,7 @@ import { Answer, Chat, conversation, type Turn } from "../src/lib/chat/chat.svel
 import { complete } from "../src/lib/chat/completion";
 import { statsLine } from "../src/lib/chat/stats";
 import { offerFor, pickModel, stateOf } from "../src/lib/modelstate";
-import { outcomeOf } from "../src/lib/outcome";
+import { outcomeOf, shortModel } from "../src/lib/outcome";
 import type { ModelInfo, RequestRecord } from "../src/lib/api/types";
 
 const encoder = new TextEncoder();
@@ -133,4 +133,10 @@ describe("a model's row", () => {
 it("a request's end in words", () => {
   const word = (change: Partial<RequestRecord>) => outcomeOf({ status: 200, error: null, ...change } as RequestRecord).word;
   expect([word({}), word({ status: 499 }), word({ status: 502 }), word({ error: "lost" }), word({ status: null })]).toEqual(["ok", "left", "502", "failed", "—"]);
+});
+
+it("a record's model goes without its backend, and only without that", () => {
+  expect(shortModel({ model: "llamacpp/org/x", backend: "llamacpp" })).toBe("org/x");
+  expect(shortModel({ model: "org/x", backend: "llamacpp" })).toBe("org/x");
+  expect(shortModel({ model: "llamacpp/x", backend: null })).toBe("llamacpp/x");
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
-  context, count, duration, elapsed, energy, moment, significant, since, size, splitName, UNKNOWN, withUnit,
+  context, count, duration, elapsed, energy, moment, percent, significant, since, size, splitName, UNKNOWN, withUnit,
 } from "../src/lib/format";
 
 const plain = (s: string) => s.replaceAll("\u00a0", "_");
@@ -47,6 +47,10 @@ describe("units", () => {
     expect(values.map((ms) => plain(duration(ms)))).toEqual([
       "0_ms", "182_ms", "999_ms", "1.00_s", "4.02_s", "59.9_s", "1_min_00_s", "1_min_05_s", "1_h_00_min", "2_h_03_min",
     ]);
+  });
+
+  it("per cent are rounded down", () => {
+    expect([0, 0.429, 0.999, 1].map((n) => plain(percent(n)))).toEqual(["0_%", "42_%", "99_%", "100_%"]);
   });
 
   it("running time ticks in whole seconds and never below zero", () => {

@@ -45,6 +45,11 @@ export function count(value: Maybe, estimate = false): string {
   return known(value) ? `${estimate ? "~" : ""}${whole.format(value)}` : UNKNOWN;
 }
 
+/** 42 %, rounded down: 100 % is the end. */
+export function percent(fraction: Maybe): string {
+  return known(fraction) ? `${whole.format(Math.floor(fraction * 100))}${NBSP}%` : UNKNOWN;
+}
+
 export function size(mib: Maybe): string {
   if (!known(mib)) return UNKNOWN;
   return mib >= 1024 ? withUnit(mib / 1024, "GiB") : `${whole.format(mib)}${NBSP}MiB`;

@@ -6,6 +6,13 @@ import { text } from "./text";
 
 const CLIENT_LEFT = 499;
 
+/** The model without its backend: a row has little room, and the name says more. */
+export function shortModel({ model, backend }: Pick<RequestRecord, "model" | "backend">): string {
+  return backend !== null && model.startsWith(`${backend}/`)
+    ? model.slice(backend.length + 1)
+    : model;
+}
+
 export function outcomeOf(record: RequestRecord): { tone: Tone; word: string } {
   const { status, error } = record;
   if (status === CLIENT_LEFT) return { tone: "idle", word: text.requests.left };

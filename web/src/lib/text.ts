@@ -71,7 +71,6 @@ export const text = {
     progress: (name: string) => `Loading ${name}`,
     remote: "not on this machine",
     onHost: (host: string) => `on ${host}`,
-    never: "—",
     empty: "No models here yet.",
     emptyHint: "Fetch the small starter model on the machine:",
     emptyCommand: "cerberus models pull starter",

@@ -1,4 +1,5 @@
 // The conversation: one model, turns, at most one answer under way.
+import { flushSync } from "svelte";
 import { ApiError } from "../api/errors";
 import { text } from "../text";
 import { complete, type Sent, type Usage } from "./completion";
@@ -84,6 +85,8 @@ export class Chat {
     const paint = new FrameThrottle(() => {
       answer.content = content;
       answer.thinking = thinking;
+      // Now, so that the throttle sees what it costs.
+      flushSync();
     });
     const piece = () => {
       watched.firstAt ??= performance.now();

@@ -1,7 +1,10 @@
+/** How many times longer than the work the pause after it is, at least: a slow phone stays usable. */
+const REST = 4;
+
 /** Calls `work` in an animation frame, at most every `gap` ms; `flush` calls it at once. */
 export class FrameThrottle {
   #frame: number | null = null;
-  #last = 0;
+  #next = 0;
 
   constructor(
     private readonly work: () => void,
@@ -18,13 +21,14 @@ export class FrameThrottle {
     this.work();
   }
 
-  readonly #tick = (now: number): void => {
-    if (now - this.#last < this.gap) {
+  readonly #tick = (): void => {
+    const now = performance.now();
+    if (now < this.#next) {
       this.#frame = requestAnimationFrame(this.#tick);
       return;
     }
-    this.#last = now;
     this.#frame = null;
     this.work();
+    this.#next = now + Math.max(this.gap, REST * (performance.now() - now));
   };
 }

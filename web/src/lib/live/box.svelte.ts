@@ -27,7 +27,10 @@ export class Box {
   news = $state("");
 
   readonly #stream: EventStream;
+  /** Events that came while all state is being read. */
   #waiting: BoxEvent[] | null = null;
+  /** Asked to read all anew while it was being read. */
+  #again = false;
   #offlineTimer: ReturnType<typeof setTimeout> | undefined;
   #statusTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -38,7 +41,8 @@ export class Box {
   ) {
     this.#stream = new EventStream("/api/events", {
       open: (resumed) => {
-        if (!resumed || this.snapshot === null) void this.#readAll();
+        // After a real gap all is read anew, however well the daemon resumed.
+        if (!resumed || this.snapshot === null || this.link !== "live") void this.#readAll();
         else this.#connected();
       },
       event: (type, data) => this.#take({ type, data }),
@@ -88,8 +92,7 @@ export class Box {
   }
 
   async #act(id: string, call: () => Promise<ModelInfo>): Promise<void> {
-    const { [id]: _, ...others } = this.failures;
-    this.failures = others;
+    this.#forgive(id);
     try {
       await call();
       // The events tell what comes of it; the answer may be older than they are.
@@ -98,10 +101,20 @@ export class Box {
     }
   }
 
+  #forgive(id: string): void {
+    if (!(id in this.failures)) return;
+    const { [id]: _, ...others } = this.failures;
+    this.failures = others;
+  }
+
   /** Reads all state. Events that arrive meanwhile are newer: they are applied on top. */
   async #readAll(): Promise<void> {
-    if (this.#waiting) return;
+    if (this.#waiting) {
+      this.#again = true;
+      return;
+    }
     this.#waiting = [];
+    this.#again = false;
     try {
       const [models, requests, status] = await Promise.all([
         this.api.models(),
@@ -124,6 +137,7 @@ export class Box {
     } finally {
       this.#waiting = null;
     }
+    if (this.#again) void this.#readAll();
   }
 
   #take(event: BoxEvent): void {
@@ -147,6 +161,8 @@ export class Box {
       this.loadingSince = { ...others, [model.id]: this.clock.now };
     }
     if (before === model.state) return;
+    // An older refusal to load or unload says nothing about the model as it is now.
+    this.#forgive(model.id);
     if (model.state === "ready") this.news = text.models.nowReady(model.name);
     if (model.state === "failed") this.news = text.models.nowFailed(model.name);
   }
@@ -166,6 +182,8 @@ export class Box {
     clearTimeout(this.#offlineTimer);
     this.#offlineTimer = undefined;
     this.link = "live";
+    const kept = Object.entries(this.failures).filter(([, e]) => e.code !== "unreachable");
+    this.failures = Object.fromEntries(kept);
   }
 
   #lost(): void {

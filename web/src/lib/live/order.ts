@@ -10,6 +10,12 @@ export function parseId(id: string): EventId | null {
   return match ? { boot: match[1] as string, seq: Number(match[2]) } : null;
 }
 
+/** Whether `id` is of another life of the daemon than `last`: what was between them is lost. */
+export function isNewBoot(id: string, last: string | null): boolean {
+  const [a, b] = [parseId(id), last === null ? null : parseId(last)];
+  return a !== null && b !== null && a.boot !== b.boot;
+}
+
 /** Whether an event with `id` has been seen, when `last` was the newest one so far. */
 export function isRepeat(id: string, last: string | null): boolean {
   if (last === null || id === "") return false;

@@ -5,8 +5,8 @@ export const RECENT_LIMIT = 50;
 
 export interface Snapshot {
   models: readonly ModelInfo[];
+  /** Newest first, as the next. */
   live: readonly LiveRequest[];
-  /** Newest first. */
   recent: readonly RequestRecord[];
 }
 
@@ -15,10 +15,11 @@ export interface BoxEvent {
   data: unknown;
 }
 
-const replaceOrAppend = <T extends { id: string }>(list: readonly T[], item: T): T[] =>
+/** Puts the item in the place of its older self, or first. */
+const put = <T extends { id: string }>(list: readonly T[], item: T): T[] =>
   list.some((x) => x.id === item.id)
     ? list.map((x) => (x.id === item.id ? item : x))
-    : [...list, item];
+    : [item, ...list];
 
 function hasId(data: unknown): data is { id: string } {
   return typeof data === "object" && data !== null && typeof (data as { id?: unknown }).id === "string";
@@ -29,12 +30,12 @@ export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   const { type, data } = event;
   if (!hasId(data)) return state;
   if (type === "model") {
-    return { ...state, models: replaceOrAppend(state.models, data as ModelInfo) };
+    return { ...state, models: put(state.models, data as ModelInfo) };
   }
   if (type === "request") {
     // A late sign of life of a request that has its record already.
     if (state.recent.some((record) => record.id === data.id)) return state;
-    return { ...state, live: replaceOrAppend(state.live, data as LiveRequest) };
+    return { ...state, live: put(state.live, data as LiveRequest) };
   }
   if (type === "record") {
     const others = state.recent.filter((record) => record.id !== data.id);

@@ -4,7 +4,7 @@
 // request, hides heartbeats, and believes itself open after a phone has slept.
 import { createParser } from "eventsource-parser";
 import { backoff } from "./backoff";
-import { isRepeat } from "./order";
+import { isNewBoot, isRepeat } from "./order";
 
 const STALE_MS = 35_000;
 /** A connection that lived this long is worth an immediate new try. */
@@ -123,7 +123,9 @@ export class EventStream {
 
   #deliver(id: string, type: string, raw: string): void {
     if (isRepeat(id, this.#last)) return;
+    const gap = type !== "reload" && isNewBoot(id, this.#last);
     if (id !== "") this.#last = id;
+    if (gap) this.handlers.event("reload", {});
     let data: unknown;
     try {
       data = JSON.parse(raw);
