@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -85,7 +86,10 @@ async def serve(
                 tasks.start_soon(_stop_on_signal, server)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
-                await server.serve(sockets=[sock])
+                try:
+                    await server.serve(sockets=[sock])
+                finally:
+                    await server.close(sock)
                 tasks.cancel_scope.cancel()
 
 
@@ -214,6 +218,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._before_shutdown = before_shutdown
         self._started_callback = started_callback
+        self._closed = False
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -227,7 +232,15 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._before_shutdown()
+        self._closed = True
         await super().shutdown(sockets=sockets)
+
+    async def close(self, sock: socket.socket) -> None:
+        """Shut down where `serve` was cancelled before it could."""
+        if self.started and not self._closed:
+            self.force_exit = True
+            with anyio.CancelScope(shield=True):
+                await self.shutdown(sockets=[sock])
 
 
 def _announce(
@@ -249,7 +262,8 @@ def _announce(
 def _sole_owner(folders: Folders) -> Iterator[None]:
     folders.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(folders.daemon_lock)
-    if not lock.acquire(blocking=False):
+    # A command that looks whether a daemon runs holds it for a moment: look again.
+    if not any(lock.acquire(blocking=False) or time.sleep(0.05) for _ in range(10)):
         where = _running_at(folders.daemon_file)
         raise AlreadyRunning(
             f"Another daemon owns {folders.data}" + (f" and listens at {where}" if where else ""),

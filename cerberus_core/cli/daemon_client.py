@@ -16,7 +16,10 @@ from cerberus_core.errors import (
     NotFound,
     Unavailable,
 )
+from cerberus_core.platform.locks import FileLock
 from cerberus_core.platform.paths import Folders, folders
+
+START = "Start it with `cerberus serve` (or scripts/serve in a checkout)."
 
 _KINDS: dict[int, type[CerberusError]] = {
     400: BadRequest,
@@ -31,7 +34,11 @@ class DaemonClient:
     """One connection per call. Errors come back as the exceptions they were."""
 
     def __init__(self, where: Folders | None = None) -> None:
-        found = quick.read(where or folders())
+        where = where or folders()
+        if not FileLock(where.daemon_lock).is_held():
+            # Nothing is sent to whoever listens at its old address now.
+            raise DaemonUnreachable(f"No daemon runs on {where.data}", hint=START)
+        found = quick.read(where)
         self.url = found.url
         self.pid = found.pid
         self._token = found.token
@@ -90,7 +97,7 @@ class DaemonClient:
             connection.close()
             raise DaemonUnreachable(
                 f"No daemon answers at {self.url}",
-                hint="Start it with `cerberus serve` (or scripts/serve in a checkout).",
+                hint=START,
             ) from None
         except CerberusError:
             connection.close()

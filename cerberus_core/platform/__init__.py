@@ -2,13 +2,18 @@
 
 Owns folders, file locks, process groups and time. Linux first; darwin and
 windows stand behind the same names, so that everything else is written once.
-Plugins may import from here.
+Plugins may import from here. Names are imported on first use: the quick
+commands need folders and locks, and not asyncio.
 """
 
-from .clock import Clock, SystemClock
-from .locks import FileLock
-from .paths import Folders, folders
-from .processes import Child, Exit, spawn, tail
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clock import Clock, SystemClock
+    from .locks import FileLock
+    from .paths import Folders, folders
+    from .processes import Child, Exit, spawn, tail
 
 __all__ = [
     "Child",
@@ -21,3 +26,17 @@ __all__ = [
     "spawn",
     "tail",
 ]
+
+_HOMES = {
+    "clock": ("Clock", "SystemClock"),
+    "locks": ("FileLock",),
+    "paths": ("Folders", "folders"),
+    "processes": ("Child", "Exit", "spawn", "tail"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

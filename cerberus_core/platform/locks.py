@@ -34,6 +34,15 @@ class FileLock:
         self._fd = fd
         return True
 
+    def is_held(self) -> bool:
+        """Whether somebody has it now. Makes no file."""
+        if not self.path.exists():
+            return False
+        if self.acquire(blocking=False):
+            self.release()
+            return False
+        return True
+
     def release(self) -> None:
         """Give it back; harmless if not held."""
         if self._fd is not None:

@@ -196,6 +196,8 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     """Write it; whether the connection can be kept."""
     writer.write(reply.raw_head if reply.raw_head is not None else _head(reply))
     for part in reply.parts:
+        if writer.transport.is_closing():
+            return False  # the client has heard enough
         if isinstance(part, Wait):
             await writer.drain()
             await part.hold()
@@ -213,6 +215,8 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
             writer.write(part)
         await writer.drain()
         await asyncio.sleep(0.001)  # so that the network does not join two parts
+    if writer.transport.is_closing():
+        return False
     if reply.framing == "chunked":
         writer.write(b"0\r\n\r\n")
     await writer.drain()

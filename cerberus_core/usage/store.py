@@ -139,7 +139,8 @@ class Store:
             path = self.folder / _CURRENT
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             size = os.fstat(fd).st_size
-            if size and os.pread(fd, 1, size - 1) != b"\n":
+            os.lseek(fd, max(0, size - 1), os.SEEK_SET)
+            if size and os.read(fd, 1) != b"\n":
                 # A torn last line must not swallow the next record.
                 size += os.write(fd, b"\n")
             self._fd, self._size = fd, size

@@ -39,7 +39,7 @@ ensure_uv() {
   say "Installing uv into .tools"
   rm -rf "$target"
   if "$python" -m pip --version >/dev/null 2>&1; then
-    retry "$python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+    retry env PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --require-hashes \
       --target "$target" -r "$lock" || die "uv could not be installed. Is there a way to the Python package index?"
   elif "$python" -m venv "$tools/pip" >/dev/null 2>&1; then
     retry "$tools/pip/bin/python" -m pip install --quiet --disable-pip-version-check \

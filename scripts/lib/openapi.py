@@ -18,8 +18,8 @@ def main() -> int:
         return 0
     if TARGET.read_text() != text:
         sys.stderr.write(
-            "web/openapi.json is older than the code: run `.venv/bin/python scripts/lib/openapi.py` "
-            "and `scripts/web types`\n"
+            "web/openapi.json is older than the code: run "
+            "`.venv/bin/python scripts/lib/openapi.py` and `scripts/web types`\n"
         )
         return 1
     return 0

@@ -87,15 +87,16 @@ def start_daemon(folder: Path, config: str) -> DaemonProcess:
     folders.config.mkdir(parents=True, exist_ok=True)
     if not folders.config_file.exists():
         folders.config_file.write_text(config)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cerberus_core", "serve", "--port", "0", "--json"],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=(folder / "serve.err").open("w"),
-        text=True,
-    )
+    with (folder / "serve.err").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cerberus_core", "serve", "--port", "0", "--json"],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
     deadline = time.monotonic() + 60
-    while not folders.daemon_file.exists():
+    while _pid_in(folders.daemon_file) != process.pid:
         said = (folder / "serve.err").read_text()
         assert process.poll() is None, said
         assert time.monotonic() < deadline, said
@@ -103,6 +104,10 @@ def start_daemon(folder: Path, config: str) -> DaemonProcess:
     url = json.loads(folders.daemon_file.read_text())["url"]
     token = run_cli(env, "token").stdout.strip()
     return DaemonProcess(process, url, token, folders, env)
+
+
+def _pid_in(file: Path) -> int | None:
+    return json.loads(file.read_text())["pid"] if file.exists() else None
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ class EngineAddress:
         process = engines(of)[0]
         listening = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
         self.url = f"http://127.0.0.1:{listening[0].laddr.port}"
-        key = next(v for k, v in process.environ().items() if k.endswith("API_KEY"))
+        key = next(v for k, v in process.environ().items() if k == "CERBERUS_ENGINE_KEY")
         self.headers = {"authorization": f"Bearer {key}"}
 
 
