@@ -263,7 +263,12 @@ def _sole_owner(folders: Folders) -> Iterator[None]:
     folders.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(folders.daemon_lock)
     # A command that looks whether a daemon runs holds it for a moment: look again.
-    if not any(lock.acquire(blocking=False) or time.sleep(0.05) for _ in range(10)):
+    tries = 10
+    while not lock.acquire(blocking=False):
+        tries -= 1
+        if tries:
+            time.sleep(0.05)
+            continue
         where = _running_at(folders.daemon_file)
         raise AlreadyRunning(
             f"Another daemon owns {folders.data}" + (f" and listens at {where}" if where else ""),

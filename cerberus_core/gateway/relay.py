@@ -19,6 +19,7 @@ from cerberus_core.values import Record
 
 from . import body, sse
 from .answers import JSON_TYPE, Header, error_body, error_event, error_value, send_whole, status_of
+from .assemble import Assembler
 from .decode import Decoder
 from .holding import Holding
 from .live import Live
@@ -151,8 +152,8 @@ class Relay:
     async def _open(self, lease: Lease) -> None:
         request = Request(
             url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
-            headers=_headers(lease, self._parsed.stream),
-            body=self._parsed.body_for(lease.endpoint.model),
+            headers=_headers(lease, self._stream_upstream),
+            body=self._parsed.body_for(lease.endpoint.model, stream=self._stream_upstream),
         )
         client = self._clients.for_url(request.url)
         try:
@@ -175,13 +176,34 @@ class Relay:
                 )
                 return
             raise error
-        if answer.headers.get("content-type", "").partition(";")[0] == "text/event-stream":
+        streams = answer.headers.get("content-type", "").partition(";")[0] == "text/event-stream"
+        if streams and self._parsed.stream:
             await self._pass_stream(answer, decoder)
+        elif streams:
+            await self._pass_whole(answer, await self._assemble(answer, decoder))
         else:
-            await self._pass_whole(answer, decoder)
+            await self._pass_whole(answer, await self._read_whole(answer, decoder))
 
-    async def _pass_whole(self, answer: Answer, decoder: Decoder) -> None:
-        data = await self._read_whole(answer, decoder)
+    async def _assemble(self, answer: Answer, decoder: Decoder) -> bytes:
+        whole = Assembler(self._facts, now=self._clock.monotonic)
+        limit = self._options.silence_s or 3600.0
+        while not whole.done:
+            chunk = await answer.read(limit)
+            if chunk is None:
+                if self._options.silence_s:
+                    raise self._silent()
+                continue
+            if not chunk:
+                break
+            try:
+                whole.feed(decoder.feed(chunk))
+            except UpstreamError as error:
+                raise self._told(error.payload) from None
+        if not (whole.done or whole.complete):
+            raise self._cut_off()
+        return whole.answer()
+
+    async def _pass_whole(self, answer: Answer, data: bytes) -> None:
         try:
             fields = body.read(data, self._facts)
         except body.NotJson:
@@ -227,10 +249,7 @@ class Relay:
             if out:
                 await self._emit(out)
         if not (stream.done or stream.finished):
-            raise UpstreamFailed(
-                f"{self._name} closed the answer before it was finished: it is cut off",
-                code="answer_cut_off",
-            )
+            raise self._cut_off()
         await self._emit(stream.tail(self._cerberus()), more=False)
 
     # Waiting.
@@ -259,6 +278,12 @@ class Relay:
         limit = self._options.silence_s
         if limit and self._clock.monotonic() - since >= limit:
             raise self._silent()
+
+    def _cut_off(self) -> UpstreamFailed:
+        return UpstreamFailed(
+            f"{self._name} closed the answer before it was finished: it is cut off",
+            code="answer_cut_off",
+        )
 
     def _silent(self) -> UpstreamFailed:
         return UpstreamFailed(
@@ -322,6 +347,12 @@ class Relay:
     @property
     def _name(self) -> str:
         return self._lease.model.id if self._lease else self._live.model
+
+    @property
+    def _stream_upstream(self) -> bool:
+        assert self._lease is not None
+        can_stream = self._parsed.path != "/v1/embeddings"
+        return self._parsed.stream or (self._lease.endpoint.stream_to_cancel and can_stream)
 
     @property
     def _public_model(self) -> str | None:

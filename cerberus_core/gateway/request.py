@@ -33,15 +33,17 @@ class Parsed:
     wants_usage: bool
     fields: _Fields = attrs.field(repr=False)
 
-    def body_for(self, model: str) -> bytes:
-        """The request for an engine that knows the model as `model`.
+    def body_for(self, model: str, *, stream: bool) -> bytes:
+        """The request for an engine that knows the model as `model`; `stream` as it shall answer.
 
         A stream always asks for usage: the meter needs it, the client sees it
         only if it asked.
         """
         fields = dict(self.fields)
         fields["model"] = Raw(_encode(model))
-        if self.stream and not self.wants_usage:
+        if stream and not self.stream:
+            fields["stream"] = Raw(b"true")
+        if stream and not self.wants_usage:
             options = _options(fields)
             options["include_usage"] = True
             fields["stream_options"] = Raw(_encode(options))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from cerberus_core.values import Aggregate, Record, new_id
+from cerberus_core.values import Aggregate, Record
 
 from .lines import aggregate, decode, encode
 
@@ -153,10 +153,11 @@ class Store:
 
     def _rotate(self) -> None:
         self._close_file()
-        (self.folder / _CURRENT).rename(self.folder / f"usage-{new_id()}.jsonl")
+        last = max((_number(path) for path in self.folder.glob("usage-*.jsonl")), default=0)
+        (self.folder / _CURRENT).rename(self.folder / f"usage-{last + 1:06d}.jsonl")
 
     def _files_newest_first(self) -> list[Path]:
-        rotated = sorted(self.folder.glob("usage-*.jsonl"), reverse=True)
+        rotated = sorted(self.folder.glob("usage-*.jsonl"), key=_number, reverse=True)
         current = self.folder / _CURRENT
         return [current, *rotated] if current.exists() else rotated
 
@@ -183,3 +184,8 @@ class Store:
             except OSError:
                 continue
             yield from records
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("usage-")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -67,6 +67,8 @@ class Endpoint:
     backend: str
     ctx: int | None = None
     """Context in tokens for one request, where known."""
+    stream_to_cancel: bool = False
+    """The engine notices a client that left only while it streams: always ask it to."""
 
 
 @attrs.frozen(kw_only=True)

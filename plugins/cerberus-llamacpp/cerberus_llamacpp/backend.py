@@ -65,6 +65,7 @@ class LlamaCpp(Backend):
             headers=dict(engine.headers),
             backend=self.name,
             ctx=engine.ctx,
+            stream_to_cancel=True,
         )
 
     async def unload(self, model: ModelInfo) -> None:

@@ -48,6 +48,8 @@ def _params(wish: dict[str, Any], key: str) -> Any:
     params.cors_origins = ""
     params.cors_credentials = False
     params.ui = False
+    # Writing is how it notices, in a long prefill, that the client has left.
+    params.sse_ping_interval = 1
     params.endpoint_metrics = True
     params.endpoint_slots = True
     params.n_ctx = wish["context"] * wish["parallel"]
