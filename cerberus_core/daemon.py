@@ -77,6 +77,8 @@ async def serve(
                     log_level="warning",
                     timeout_graceful_shutdown=STOP_GRACE_S,
                     server_header=False,
+                    # X-Forwarded-For of whoever sits on loopback is no truth for us.
+                    proxy_headers=False,
                     ws="none",
                 ),
                 before_shutdown=services.bus.close,

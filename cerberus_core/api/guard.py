@@ -26,6 +26,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PUBLIC = frozenset({"/healthz", "/api/login"})
 """Beside the files of the UI's shell, which the web room lists."""
 
+MAX_KNOWN = 256
+"""Pairs of Host and Origin whose verdict is kept."""
+
 _TOKEN_USER = Principal(kind="user", name="owner", via="token")
 _COOKIE_USER = Principal(kind="user", name="owner", via="cookie")
 
@@ -49,6 +52,8 @@ class Guard:
         self._token = token
         self._clock = clock
         self._shell = shell
+        # Verdicts by header value: a client sends the same ones with each request.
+        self._known: dict[tuple[str | None, str | None], _Refusal | None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -72,20 +77,15 @@ class Guard:
                 authorization = value
             elif name == b"cookie":
                 cookie = value.decode("latin-1")
-        if not self._hosts.host_allowed(host):
-            return _Refusal(
-                403,
-                f"This host name is not ours: {host!r}",
-                "foreign_host",
-                "Names that may be used stand in `server.allowed_hosts` in config.toml.",
-            )
-        if origin is not None and not self._hosts.origin_allowed(origin, host or ""):
-            return _Refusal(
-                403,
-                f"Pages of {origin!r} may not call Cerberus",
-                "foreign_origin",
-                "Programs need no Origin header; pages are served from Cerberus's own address.",
-            )
+        key = (host, origin)
+        if key in self._known:
+            refusal = self._known[key]
+        else:
+            refusal = self._judge_names(host, origin)
+            if len(self._known) < MAX_KNOWN:
+                self._known[key] = refusal
+        if refusal is not None:
+            return refusal
         path = scope["path"]
         if path in PUBLIC or (path in self._shell and scope["type"] == "http"):
             return None
@@ -106,6 +106,23 @@ class Guard:
             "Send `Authorization: Bearer …` with what `cerberus token` prints; "
             "for the browser run `cerberus url`.",
         )
+
+    def _judge_names(self, host: str | None, origin: str | None) -> _Refusal | None:
+        if not self._hosts.host_allowed(host):
+            return _Refusal(
+                403,
+                f"This host name is not ours: {host!r}",
+                "foreign_host",
+                "Names that may be used stand in `server.allowed_hosts` in config.toml.",
+            )
+        if origin is not None and not self._hosts.origin_allowed(origin, host or ""):
+            return _Refusal(
+                403,
+                f"Pages of {origin!r} may not call Cerberus",
+                "foreign_origin",
+                "Programs need no Origin header; pages are served from Cerberus's own address.",
+            )
+        return None
 
     def _cookie_good(self, header: str) -> bool:
         try:

@@ -29,6 +29,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
+WATCH_AFTER_S = 0.05
 _encode = msgspec.json.Encoder().encode
 
 
@@ -102,36 +103,22 @@ class Gateway:
         live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
         relay = self._make_relay(parsed, live, send)
         self.requests.begin(live)
-        gone = False
-        task = asyncio.current_task()
-        assert task is not None
-        # uvicorn's receive returns once more when the client hangs up.
-        watch = asyncio.ensure_future(receive())
-
-        def hung_up(_: object) -> None:
-            nonlocal gone
-            if not watch.cancelled():
-                gone = True
-                task.cancel()
-
-        watch.add_done_callback(hung_up)
+        watch = _Watch(receive)
         try:
             await relay.run()
         except asyncio.CancelledError:
-            relay.error = relay.error or (
-                "the client left before the answer was complete" if gone else "Cerberus stopped"
-            )
-            relay.status = CLIENT_GONE if gone else relay.status
-            if not gone:
+            if not watch.gone:
+                relay.error = relay.error or "Cerberus stopped"
                 raise
-            task.uncancel()
+            relay.error = relay.error or "the client left before the answer was complete"
+            relay.status = CLIENT_GONE
+            watch.task.uncancel()
         except BaseException as error:
             relay.error = f"{type(error).__name__}: {error}"
             relay.status = relay.status or 500
             raise
         finally:
-            watch.remove_done_callback(hung_up)
-            watch.cancel()
+            watch.end()
             record = relay.record(session)
             self._store.add(record)
             self.requests.end(live, record)
@@ -191,6 +178,41 @@ class Gateway:
             "capabilities": sorted(model.capabilities),
             "loaded": model.loaded,
         }
+
+
+class _Watch:
+    """Cancels the current task when the client hangs up.
+
+    The server's `receive` returns once more then. It is asked only after
+    `WATCH_AFTER_S`: most requests of a fast engine are over by then, and a task
+    for each would cost as much as parsing it.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task
+        self.gone = False
+        self._receive = receive
+        self._waiting: asyncio.Future[dict[str, Any]] | None = None
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(WATCH_AFTER_S, self._begin)
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._timer.cancel()
+        if self._waiting is not None:
+            self._waiting.remove_done_callback(self._hung_up)
+            self._waiting.cancel()
+
+    def _begin(self) -> None:
+        self._waiting = asyncio.ensure_future(self._receive())
+        self._waiting.add_done_callback(self._hung_up)
+
+    def _hung_up(self, waiting: "asyncio.Future[dict[str, Any]]") -> None:
+        if not waiting.cancelled():
+            self.gone = True
+            self.task.cancel()
 
 
 class _TooLarge(BadRequest):

@@ -5,7 +5,6 @@ answer until the first event or for `hold_s`, then pass on whole events as they
 come. Every path ends in one record and one release.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -98,8 +97,6 @@ class Relay:
     def record(self, session_id: str | None = None) -> Record:
         """What is known of the request now."""
         facts, live, lease = self._facts, self._live, self._lease
-        end = self._clock.monotonic()
-        first = facts.first_at
         return Record(
             id=live.id,
             time=live.time,
@@ -114,9 +111,9 @@ class Relay:
             cached_tokens=facts.cached_tokens,
             completion_tokens=facts.tokens,
             tokens_counted=facts.counted,
-            load_ms=None if self._load_s is None else round(self._load_s * 1000),
-            ttft_ms=None if first is None else round((first - self._began) * 1000),
-            duration_ms=round((end - self._began) * 1000),
+            load_ms=_ms(self._load_s),
+            ttft_ms=self._ttft_ms(),
+            duration_ms=_ms(self._clock.monotonic() - self._began),
             tok_per_sec=facts.tok_per_sec(),
             status=self.status,
             error=self.error,
@@ -157,8 +154,7 @@ class Relay:
         )
         client = self._clients.for_url(request.url)
         try:
-            async with asyncio.timeout(self._options.silence_s or None):
-                self._upstream = await client.open(request)
+            self._upstream = await client.open(request, self._options.silence_s or None)
         except TimeoutError:
             raise self._silent() from None
 
@@ -361,15 +357,20 @@ class Relay:
         return None if self._lease.endpoint.model == public else public
 
     def _cerberus(self) -> dict[str, Any]:
-        record = self.record()
+        """What stands in `usage.cerberus`: the figures so far."""
+        facts = self._facts
         return {
-            "request_id": record.id,
-            "load_ms": record.load_ms,
-            "ttft_ms": record.ttft_ms,
-            "duration_ms": record.duration_ms,
-            "tok_per_sec": record.tok_per_sec,
-            "energy_j": record.energy_j,
+            "request_id": self._live.id,
+            "load_ms": _ms(self._load_s),
+            "ttft_ms": self._ttft_ms(),
+            "duration_ms": _ms(self._clock.monotonic() - self._began),
+            "tok_per_sec": facts.tok_per_sec(),
+            "energy_j": None,
         }
+
+    def _ttft_ms(self) -> int | None:
+        first = self._facts.first_at
+        return None if first is None else _ms(first - self._began)
 
     def _reply_headers(self, answer: Answer, *headers: Header) -> list[Header]:
         out = [*headers, (b"x-request-id", self._live.id.encode())]
@@ -398,6 +399,10 @@ class Relay:
                 )
         what = "can't be reached" if lost.before_answer else "broke off its answer"
         return UpstreamFailed(f"{lease.model.id} {what}: {lost}")
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
 
 
 def _headers(lease: Lease, stream: bool) -> dict[str, str]:

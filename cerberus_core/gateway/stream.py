@@ -54,6 +54,7 @@ class OpenAIStream:
         """`public_model`: the name to put in each event; None if it is there already."""
         self._facts = facts
         self._model = None if public_model is None else Raw(_encode(public_model))
+        self._rename: tuple[bytes, bytes] | None = None
         self._wants_usage = wants_usage
         self._now = now
         self._splitter = sse.Splitter()
@@ -72,11 +73,26 @@ class OpenAIStream:
         events = self._splitter.feed(chunk)
         if not events:
             return b""
-        if self._model is None and self._facts.first_at is not None and not _needs_a_hand(events):
-            self._facts.pieces += events.count(b"data:")
-            self._facts.last_at = self._now()
-            return events
-        return self._edit(events)
+        return self._untouched(events) or self._edit(events)
+
+    def _untouched(self, events: bytes) -> bytes | None:
+        """The events with the public name where that is all they need, else None."""
+        count = events.count(b"data: ")
+        # One `data: ` line and one empty line each: framed as every client reads it.
+        if events.count(b"\n") != 2 * count or self._facts.first_at is None:
+            return None
+        if _needs_a_hand(events):
+            return None
+        if self._rename is not None:
+            old, new = self._rename
+            if events.count(old) != count:
+                return None
+            events = events.replace(old, new)
+        elif self._model is not None:
+            return None
+        self._facts.pieces += count
+        self._facts.last_at = self._now()
+        return events
 
     @property
     def finished(self) -> bool:
@@ -122,6 +138,7 @@ class OpenAIStream:
             raise UpstreamError(bytes(error))
         changed = self._model is not None
         if self._model is not None and "model" in fields:
+            self._learn_rename(data, bytes(fields["model"]))
             fields["model"] = self._model
         choices = self._choices(fields)
         timings = fields.get("timings")
@@ -140,6 +157,15 @@ class OpenAIStream:
         if changed or block != b"data: " + data:
             return b"data: " + _encode(fields) + b"\n\n"
         return block + b"\n\n"
+
+    def _learn_rename(self, data: bytes, name: bytes) -> None:
+        """How this engine writes its model's name, so that later events need only a replacement.
+
+        Inside a JSON string the quotes would be escaped, so the bytes mean the member.
+        """
+        for old in (b'"model":' + name, b'"model": ' + name):
+            if data.count(old) == 1:
+                self._rename = (old, b'"model":' + bytes(self._model or b""))
 
     def _choices(self, fields: dict[str, Raw]) -> list[_Choice]:
         raw = fields.get("choices")

@@ -4,6 +4,9 @@ import os
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32
+# Two characters at a time: an id is made for every request.
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+_SHIFTS = range(120, -1, -10)
 
 
 def new_id(unix_s: float | None = None) -> str:
@@ -13,4 +16,4 @@ def new_id(unix_s: float | None = None) -> str:
     """
     millis = int((time.time() if unix_s is None else unix_s) * 1000)
     number = (millis << 80) | int.from_bytes(os.urandom(10), "big")
-    return "".join([_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)])
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])

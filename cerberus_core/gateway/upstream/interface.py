@@ -46,10 +46,11 @@ class Client(ABC):
     """Opens requests and keeps idle connections."""
 
     @abstractmethod
-    async def open(self, request: Request) -> Answer:
+    async def open(self, request: Request, timeout: float | None = None) -> Answer:
         """Send the request and wait for the head of the answer. Redirects are not followed.
 
-        Cancelling it hangs up. Raises `ConnectionLost`.
+        Cancelling it hangs up. Raises `ConnectionLost`, and `TimeoutError` where the
+        head did not come within `timeout` seconds.
         """
 
     @abstractmethod

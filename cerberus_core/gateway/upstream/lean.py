@@ -29,7 +29,7 @@ class LeanClient(Client):
         self._open: set[_Connection] = set()
         self._heads: dict[tuple[str, int], bytes] = {}
 
-    async def open(self, request: Request) -> Answer:
+    async def open(self, request: Request, timeout: float | None = None) -> Answer:
         parts = urlsplit(request.url)
         address = (parts.hostname or "", parts.port or 80)
         head = _head(parts.path, parts.netloc, request)
@@ -39,7 +39,7 @@ class LeanClient(Client):
             if connection is None:
                 connection = await self._connect(address)
             try:
-                await connection.send(head, request.body)
+                await connection.send(head, request.body, timeout)
             except ConnectionLost:
                 if reused and not connection.got_bytes:
                     continue  # it was closed while idle; nothing was answered on it
@@ -123,7 +123,7 @@ class _Connection(asyncio.Protocol, Answer):
 
     # As an answer.
 
-    async def send(self, head: bytes, body: bytes) -> None:
+    async def send(self, head: bytes, body: bytes, timeout: float | None) -> None:
         """Write the request and wait until the head of the answer is there."""
         assert self._transport is not None
         self.got_bytes = False
@@ -133,7 +133,8 @@ class _Connection(asyncio.Protocol, Answer):
         self._pieces = []
         self._size = 0
         self._parser = httptools.HttpResponseParser(self)
-        self._head_done = self._loop.create_future()
+        done = self._head_done = self._loop.create_future()
+        alarm = None if timeout is None else self._loop.call_later(timeout, _time_out, done)
         try:
             if not self.alive:
                 raise self._loss()
@@ -142,12 +143,14 @@ class _Connection(asyncio.Protocol, Answer):
             else:
                 self._transport.write(head)
                 self._transport.write(body)
-            await self._head_done
+            await done
         except BaseException:
             self.abort()
             raise
         finally:
             self._head_done = None
+            if alarm is not None:
+                alarm.cancel()
 
     async def read(self, timeout: float) -> bytes | None:
         while not self._pieces:
@@ -264,6 +267,11 @@ class _Connection(asyncio.Protocol, Answer):
     def on_message_complete(self) -> None:
         if self.status:
             self._complete = True
+
+
+def _time_out(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
 
 
 def _resolve(future: "asyncio.Future[bool]", value: bool) -> None:

@@ -15,7 +15,7 @@ class RemoteClient(Client):
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def open(self, request: Request) -> Answer:
+    async def open(self, request: Request, timeout: float | None = None) -> Answer:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
@@ -26,13 +26,16 @@ class RemoteClient(Client):
                 trust_env=True,
             )
         try:
-            response = await self._session.post(
-                request.url,
-                data=request.body,
-                headers=request.headers,
-                allow_redirects=False,
-            )
+            async with asyncio.timeout(timeout) as limit:
+                response = await self._session.post(
+                    request.url,
+                    data=request.body,
+                    headers=request.headers,
+                    allow_redirects=False,
+                )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if limit.expired():
+                raise TimeoutError from None
             # The exception may quote headers; its kind and the address are enough.
             raise ConnectionLost(
                 f"no answer from {request.url}: {_words(error)}", before_answer=True
