@@ -18,10 +18,11 @@ from cerberus_core.usage import Store
 from cerberus_core.values import ModelInfo, new_id
 
 from .answers import JSON_TYPE, error_body, send_whole, status_of
+from .clients import Clients
 from .facts import Facts
 from .live import Live, LiveRequests
 from .options import Options
-from .relay import CLIENT_GONE, Clients, Relay
+from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
 
 Scope = dict[str, Any]

@@ -19,13 +19,14 @@ from cerberus_core.values import Record
 from . import body, sse
 from .answers import JSON_TYPE, Header, error_body, error_event, error_value, send_whole, status_of
 from .assemble import Assembler
+from .clients import Clients
 from .decode import Decoder
 from .holding import Holding
 from .live import Live
 from .options import Options
 from .request import Parsed
 from .stream import OpenAIStream, UpstreamError
-from .upstream import Answer, Client, ConnectionLost, LeanClient, RemoteClient, Request
+from .upstream import Answer, ConnectionLost, Request
 from .upstream_errors import Refused, excerpt, message_of, refusal
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -36,23 +37,6 @@ WHOLE_LIMIT = 64 << 20
 """Bytes of a whole answer that is taken apart; a larger one is refused."""
 
 _log = structlog.get_logger("gateway")
-
-
-class Clients:
-    """The two clients, chosen by address."""
-
-    def __init__(self) -> None:
-        self.lean = LeanClient()
-        self.remote = RemoteClient()
-
-    def for_url(self, url: str) -> Client:
-        if url.startswith(("http://127.0.0.1:", "http://localhost:", "http://[::1]:")):
-            return self.lean
-        return self.remote
-
-    async def aclose(self) -> None:
-        await self.lean.aclose()
-        await self.remote.aclose()
 
 
 class Relay:
@@ -149,7 +133,7 @@ class Relay:
     async def _open(self, lease: Lease) -> None:
         request = Request(
             url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
-            headers=_headers(lease, self._stream_upstream),
+            headers=self._clients.headers_for(lease.endpoint, stream=self._stream_upstream),
             body=self._parsed.body_for(lease.endpoint.model, stream=self._stream_upstream),
         )
         client = self._clients.for_url(request.url)
@@ -403,13 +387,3 @@ class Relay:
 
 def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
-
-
-def _headers(lease: Lease, stream: bool) -> dict[str, str]:
-    return {
-        "content-type": "application/json",
-        "accept": "text/event-stream" if stream else "application/json",
-        "accept-encoding": "identity",
-        "user-agent": "cerberus",
-        **lease.endpoint.headers,
-    }

@@ -10,6 +10,7 @@ import asyncio
 from typing import cast
 from urllib.parse import urlsplit
 
+import attrs
 import httptools
 
 from .interface import Answer, Client, ConnectionLost, Request
@@ -19,6 +20,7 @@ HIGH_WATER = 256 << 10
 CONNECT_S = 5.0
 IDLE_CONNECTIONS = 64
 """Kept for each address."""
+MAX_STARTS = 256
 
 
 class LeanClient(Client):
@@ -27,12 +29,11 @@ class LeanClient(Client):
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], list[_Connection]] = {}
         self._open: set[_Connection] = set()
-        self._heads: dict[tuple[str, int], bytes] = {}
+        self._starts: dict[tuple[str, int], tuple[Request, tuple[str, int], bytes]] = {}
 
     async def open(self, request: Request, timeout: float | None = None) -> Answer:
-        parts = urlsplit(request.url)
-        address = (parts.hostname or "", parts.port or 80)
-        head = _head(parts.path, parts.netloc, request)
+        address, start = self._start_of(request)
+        head = b"%scontent-length: %d\r\n\r\n" % (start, len(request.body))
         while True:
             connection = self._take_idle(address)
             reused = connection is not None
@@ -50,6 +51,19 @@ class LeanClient(Client):
         for connection in list(self._open):
             connection.abort()
         self._idle.clear()
+
+    def _start_of(self, request: Request) -> tuple[tuple[str, int], bytes]:
+        """Address, and head up to the length; kept for the headers object it was made of."""
+        key = (request.url, id(request.headers))
+        known = self._starts.get(key)
+        if known is None or known[0].headers is not request.headers:
+            parts = urlsplit(request.url)
+            address = (parts.hostname or "", parts.port or 80)
+            if len(self._starts) >= MAX_STARTS:
+                self._starts.clear()
+            known = (request, address, _start(parts.path, parts.netloc, request))
+            self._starts[key] = (attrs.evolve(request, body=b""), *known[1:])
+        return known[1], known[2]
 
     def _take_idle(self, address: tuple[str, int]) -> "_Connection | None":
         idle = self._idle.get(address)
@@ -90,11 +104,10 @@ class LeanClient(Client):
             connection.abort()
 
 
-def _head(path: str, netloc: str, request: Request) -> bytes:
+def _start(path: str, netloc: str, request: Request) -> bytes:
     lines = [f"POST {path} HTTP/1.1", f"host: {netloc}"]
     lines += [f"{name}: {value}" for name, value in request.headers.items()]
-    lines += [f"content-length: {len(request.body)}", "", ""]
-    return "\r\n".join(lines).encode("latin-1")
+    return "\r\n".join([*lines, ""]).encode("latin-1")
 
 
 class _Connection(asyncio.Protocol, Answer):
@@ -132,7 +145,8 @@ class _Connection(asyncio.Protocol, Answer):
         self._complete = self._keep = False
         self._pieces = []
         self._size = 0
-        self._parser = httptools.HttpResponseParser(self)
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
         done = self._head_done = self._loop.create_future()
         alarm = None if timeout is None else self._loop.call_later(timeout, _time_out, done)
         try:
