@@ -190,11 +190,8 @@ class OpenAIStream:
     def _usage_chunk(self, extra: dict[str, Any]) -> bytes:
         source = self._usage_fields if self._usage_fields is not None else self._last_fields
         fields: dict[str, Any] = dict(source)
-        usage: dict[str, Any] = {}
-        raw = fields.get("usage")
-        if raw is not None:
-            usage = msgspec.json.decode(raw, type=dict[str, Any])
-        else:
+        usage = _object(fields.get("usage"))
+        if usage is None:
             # The engine told nothing: the pieces are counted, the prompt is unknown.
             usage = {
                 "prompt_tokens": None,
@@ -217,6 +214,16 @@ def _needs_a_hand(events: bytes) -> bool:
         or b'"error"' in events
         or b'"timings"' in events
     )
+
+
+def _object(raw: Raw | None) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    try:
+        value: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return None
+    return value
 
 
 def _has_content(choice: _Choice) -> bool:
