@@ -12,6 +12,7 @@ import httpx
 import openai
 import psutil
 import pytest
+from cerberus_llamacpp.testing import copy_gguf
 
 from tests.conftest import Box, StartBox
 from tests.e2e.conftest import MODEL, DaemonProcess, gone_within, start_daemon, stop_daemon
@@ -124,6 +125,50 @@ async def test_a_killed_engine_is_a_clear_error_and_the_next_request_reloads(
         assert record.completion_tokens
         again = await box.http.post("/v1/chat/completions", json=ASK)
         assert again.status_code == 200
+
+
+async def test_a_whole_answer_put_together_is_the_one_the_engine_gives(
+    start_box: StartBox, engine_config: str
+) -> None:
+    asked = [
+        {**ASK, "temperature": 0, "seed": 7, "max_tokens": 16, "logprobs": True},
+        {**ASK, "temperature": 0, "seed": 7, "max_tokens": 200, "stop": ["three"]},
+    ]
+    async with start_box(engine_config) as box:
+        await box.http.post("/v1/chat/completions", json=asked[0])
+        endpoint = EngineAddress(os.getpid())
+        async with httpx.AsyncClient(headers=endpoint.headers, timeout=60) as engine:
+            for body in asked:
+                direct = (
+                    await engine.post(f"{endpoint.url}/v1/chat/completions", json=body)
+                ).json()
+                ours = (await box.http.post("/v1/chat/completions", json=body)).json()
+                assert ours["choices"] == direct["choices"]
+                for key in ("object", "model", "system_fingerprint"):
+                    assert ours[key] == direct[key], key
+                for key in ("prompt_tokens", "completion_tokens", "total_tokens"):
+                    assert ours["usage"][key] == direct["usage"][key], key
+                assert set(direct) <= set(ours)
+                assert ours["usage"]["cerberus"]["ttft_ms"] is not None
+
+
+async def test_embeddings_come_from_an_embedding_model_and_from_no_other(
+    start_box: StartBox, engine_config: str, starter_model: Path, models_folder: Path
+) -> None:
+    copy_gguf(starter_model, models_folder / "embed.gguf", {"llama.pooling_type": 1})
+    async with start_box(engine_config) as box:
+        client = openai.AsyncOpenAI(base_url=f"{box.url}/v1", api_key=box.token)
+        answer = await client.embeddings.create(model="llamacpp/embed", input=["one", "two"])
+        assert [len(row.embedding) for row in answer.data] == [576, 576]
+        assert answer.model == "llamacpp/embed"
+        record = await box.record()
+        assert (record.path, record.status) == ("/v1/embeddings", 200)
+        assert record.prompt_tokens
+        assert record.completion_tokens is None
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.embeddings.create(model=MODEL, input="one")
+        assert "makes no embeddings" in str(caught.value)
+        await client.close()
 
 
 @pytest.mark.parametrize("stream", [True, False])

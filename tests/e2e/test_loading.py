@@ -1,0 +1,75 @@
+"""What a client sees of a load that takes its time, or fails (M05, M06)."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cerberus_llamacpp.testing import write_gguf
+
+from tests.conftest import StartBox
+
+pytestmark = pytest.mark.anyio
+
+ASK: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def config(folder: Path, script: str, more: str = "") -> str:
+    """A model whose engine is this shell script: no llama-server stands behind it."""
+    write_gguf(folder / "gguf" / "tiny.gguf")
+    engine = folder / "engine"
+    engine.write_text(f"#!/bin/sh\n{script}\n")
+    engine.chmod(0o755)
+    return (
+        f'{more}\n[plugins.llamacpp]\nengine = "binary"\nbinary = {json.dumps(str(engine))}\n'
+        f"folders = {json.dumps([str(folder / 'gguf')])}\nstall_s = 1.0\n"
+    )
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_m06_an_engine_that_dies_at_start_is_a_real_503_with_its_last_words(
+    start_box: StartBox, tmp_path: Path, stream: bool
+) -> None:
+    dies = "echo unknown argument: --wings >&2; exit 3"
+    async with start_box(config(tmp_path, dies)) as box:
+        began = time.monotonic()
+        answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+        assert time.monotonic() - began < 30  # its stall limit alone would be shorter
+        record = await box.record()
+    assert answer.status_code == 503
+    error = answer.json()["error"]
+    assert error["code"] == "load_failed"
+    assert "unknown argument: --wings" in error["message"]
+    assert (record.status, record.model) == (503, "tiny")
+
+
+async def test_after_the_hold_a_stream_gets_comments_and_then_a_typed_error(
+    start_box: StartBox, tmp_path: Path
+) -> None:
+    slow = "echo reading weights >&2; sleep 0.5; echo out of memory >&2; exit 1"
+    gateway = "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.05"
+    async with start_box(config(tmp_path, slow, gateway)) as box:
+        answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
+        record = await box.record()
+    assert answer.status_code == 200
+    *comments, last = [block for block in answer.text.split("\n\n") if block]
+    assert len(comments) >= 2
+    assert set(comments) == {": loading"}
+    error = json.loads(last.removeprefix("data: "))["error"]
+    assert error["code"] == "load_failed"
+    assert "out of memory" in error["message"]
+    assert "[DONE]" not in answer.text
+    assert record.error is not None
+
+
+async def test_m05_a_silent_engine_is_given_up_by_name_and_the_model_can_be_tried_again(
+    start_box: StartBox, tmp_path: Path
+) -> None:
+    async with start_box(config(tmp_path, "exec sleep 600")) as box:
+        answer = await box.http.post("/v1/chat/completions", json=ASK)
+        assert answer.status_code == 503
+        assert "1 s" in answer.json()["error"]["message"]
+        (tmp_path / "engine").write_text("#!/bin/sh\necho second try >&2; exit 1\n")
+        again = await box.http.post("/v1/chat/completions", json=ASK)
+        assert "second try" in again.json()["error"]["message"]
