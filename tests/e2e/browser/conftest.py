@@ -24,6 +24,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    Route,
     expect,
     sync_playwright,
 )
@@ -248,12 +249,34 @@ def post(daemon: DaemonProcess, question: str, model: str = "up/m", **more: Any)
     )
 
 
-def until(condition: Callable[[], bool], seconds: float = PATIENCE_MS / 1000) -> None:
-    """Wait for what no page shows."""
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], bool], page: Page | None = None) -> None:
+    """Wait for what no page shows. With a page, its events arrive meanwhile."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        if page is None:
+            time.sleep(0.02)
+        else:
+            page.wait_for_timeout(20)
+
+
+def add_to_questions(page: Page, **fields: Any) -> None:
+    """What the page doesn't ask for, such as an answer of a certain length."""
+
+    def add(route: Route) -> None:
+        route.continue_(post_data={**route.request.post_data_json, **fields})
+
+    page.route("**/v1/chat/completions", add)
+
+
+def endless(page: Page) -> None:
+    """Answers go on until the context is full."""
+    add_to_questions(page, ignore_eos=True)
+
+
+def short(page: Page) -> None:
+    """Answers are done in a moment."""
+    add_to_questions(page, max_tokens=16)
 
 
 def logs_of(daemon: DaemonProcess) -> str:
