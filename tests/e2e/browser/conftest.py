@@ -171,32 +171,40 @@ class Scripted:
     server: ScriptedServer
     portal: BlockingPortal
 
+    def wait(self) -> Wait:
+        """A part that holds an answer back."""
+
+        async def make() -> Wait:
+            return Wait()
+
+        return self.portal.call(make)
+
+    def stop_listening(self) -> None:
+        """From now on nothing answers at its address."""
+        self.portal.call(self.server.__aexit__)
+
     def go(self, wait: Wait) -> None:
         """Let a held part of an answer pass."""
         self.portal.call(wait.go)
-
-    def wait_hung_up(self, count: int = 1) -> None:
-        """Until whoever made the request that came as number `count` has hung up."""
-
-        async def hung_up() -> None:
-            await (await self.server.arrived(count)).closed.wait()
-
-        self.portal.call(hung_up)
 
 
 RunScripted = Callable[..., Scripted]
 
 
+def settings(server: ScriptedServer, models: list[str] | None, tables: str) -> str:
+    return f"{endpoint(server, models=models)}\n{tables}"
+
+
 @pytest.fixture
 def run_scripted(tmp_path: Path) -> Iterator[RunScripted]:
-    """`run_scripted(models=[…])` starts both."""
+    """`run_scripted(models)` starts both; `tables` are more of the config."""
     running: list[DaemonProcess] = []
     with start_blocking_portal() as portal:
         server = ScriptedServer()
         with portal.wrap_async_context_manager(server):
 
-            def start(models: list[str] | None = None, more: str = "") -> Scripted:
-                daemon = start_daemon(tmp_path, endpoint(server, models=models, more=more))
+            def start(models: list[str] | None = None, tables: str = "") -> Scripted:
+                daemon = start_daemon(tmp_path, settings(server, models, tables))
                 running.append(daemon)
                 return Scripted(daemon, server, portal)
 

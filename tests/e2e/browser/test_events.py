@@ -4,6 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -71,8 +72,14 @@ def test_u07_a_page_that_missed_too_much_is_told_and_reads_all_anew(
 
 def test_a_crowd_of_requests_ends_in_the_right_list(scripted: Scripted, visit: OpenVisit) -> None:
     page = visit(scripted.daemon).page()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: post(scripted.daemon, f"question {n}"), range(200)))
+    with httpx.Client(base_url=scripted.daemon.url, headers=scripted.daemon.headers) as client:
+
+        def one(number: int) -> int:
+            body = {"model": "up/m", "messages": [{"role": "user", "content": str(number)}]}
+            return client.post("/v1/chat/completions", json=body).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(one, range(200))) == {200}
     finished = page.get_by_role("table", name="Finished").get_by_role("row")
     expect(finished).to_have_count(1 + 15)
     expect(page.get_by_text("Nothing is running.")).to_be_visible()
