@@ -113,7 +113,7 @@ def test_a_link_opened_in_a_tab_that_shows_the_page_signs_it_in(
     assert page.url == f"{daemon.url}/"
 
 
-def test_a_signed_out_page_shows_how_to_get_in_and_holds_no_data(
+def test_u03_a_signed_out_page_shows_how_to_get_in_and_gets_nothing_of_the_api(
     daemon: DaemonProcess, visit: OpenVisit
 ) -> None:
     here = visit(daemon)
