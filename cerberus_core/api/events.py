@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated
 
 import msgspec
@@ -30,14 +30,13 @@ async def events(
     there were too many. A comment every 15 s says that the line is alive.
     """
     return Stream(
-        _stream(services.bus, last_event_id),
+        _stream(services.bus, services.bus.follow(last_event_id)),
         media_type="text/event-stream",
         headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
     )
 
 
-async def _stream(bus: Bus, last_id: str | None) -> AsyncIterator[bytes]:
-    follower = bus.follow(last_id)
+async def _stream(bus: Bus, follower: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
     waiting: asyncio.Future[Event] | None = None
     try:
@@ -59,7 +58,7 @@ async def _stream(bus: Bus, last_id: str | None) -> AsyncIterator[bytes]:
             waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
                 await waiting
-        await follower.aclose()  # type: ignore[attr-defined]
+        await follower.aclose()
 
 
 def _encode_event(bus: Bus, event: Event) -> bytes:

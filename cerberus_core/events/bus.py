@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from cerberus_core.values import Event, new_id
@@ -45,13 +45,16 @@ class Bus:
     def event_id(self, event: Event) -> str:
         return f"{self.boot}-{event.seq}"
 
-    async def follow(self, last_id: str | None = None) -> AsyncIterator[Event]:
+    def follow(self, last_id: str | None = None) -> AsyncGenerator[Event]:
         """Events after `last_id`, then new ones until the bus is closed.
 
         Without an id it starts at the present. With one that the ring no
-        longer holds (or of another boot), a `reload` event comes first.
+        longer holds (or of another boot), a `reload` event comes first. The
+        present is the time of this call, not of the first read.
         """
-        position = self._next if last_id is None else self._position_after(last_id)
+        return self._follow(self._next if last_id is None else self._position_after(last_id))
+
+    async def _follow(self, position: int | None) -> AsyncGenerator[Event]:
         wake = asyncio.Event()
         self._readers.add(wake)
         try:

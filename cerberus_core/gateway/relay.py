@@ -110,6 +110,7 @@ class Relay:
             await self._patiently(self._acquire(), self._loading_comment)
             assert self._lease is not None
             self._live.phase = "prefill"
+            self._live.model = self._lease.model.id
             self._check_capability(self._lease)
             try:
                 await self._patiently(self._open(self._lease), lambda: KEEP_ALIVE)
@@ -381,8 +382,15 @@ class Relay:
                     f"The engine of {lease.model.id} ended while it was answering: {reason}",
                     hint="The next request loads it again.",
                 )
-        what = "can't be reached" if lost.before_answer else "broke off its answer"
-        return UpstreamFailed(f"{lease.model.id} {what}: {lost}")
+        if lost.before_answer:
+            return UpstreamFailed(
+                f"{lease.model.id} can't be reached: {lost}",
+                hint=f"Does it run, and is the `base_url` of {lease.model.backend!r} right?",
+            )
+        return UpstreamFailed(
+            f"{lease.model.id} broke off its answer: {lost}",
+            hint="Its own log may say why. Asking again may help.",
+        )
 
 
 def _ms(seconds: float | None) -> int | None:

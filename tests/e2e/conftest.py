@@ -80,7 +80,7 @@ def clean_env(folder: Path) -> dict[str, str]:
     }
 
 
-def start_daemon(folder: Path, config: str) -> DaemonProcess:
+def start_daemon(folder: Path, config: str, port: int = 0) -> DaemonProcess:
     """Start it and wait until it listens."""
     env = clean_env(folder)
     folders = Folders(folder / "config", folder / "data")
@@ -89,7 +89,7 @@ def start_daemon(folder: Path, config: str) -> DaemonProcess:
         folders.config_file.write_text(config)
     with (folder / "serve.err").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cerberus_core", "serve", "--port", "0", "--json"],
+            [sys.executable, "-m", "cerberus_core", "serve", "--port", str(port), "--json"],
             env=env,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -134,3 +134,23 @@ def gone_within(processes: list[psutil.Process], seconds: float) -> bool:
     """Whether all of them end in time (a zombie has ended)."""
     _, alive = psutil.wait_procs(processes, timeout=seconds)
     return all(process.status() == psutil.STATUS_ZOMBIE for process in alive)
+
+
+def engines(of: int) -> list[psutil.Process]:
+    """The embedded engines below a process."""
+    return [
+        child
+        for child in psutil.Process(of).children(recursive=True)
+        if child.name() and "cerberus_llamacpp.engine" in child.cmdline()
+    ]
+
+
+class EngineAddress:
+    """Address and key of the one engine below a process, from its environment and sockets."""
+
+    def __init__(self, of: int) -> None:
+        process = engines(of)[0]
+        listening = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+        self.url = f"http://127.0.0.1:{listening[0].laddr.port}"
+        key = next(v for k, v in process.environ().items() if k == "CERBERUS_ENGINE_KEY")
+        self.headers = {"authorization": f"Bearer {key}"}

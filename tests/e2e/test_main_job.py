@@ -10,12 +10,19 @@ from typing import Any
 import anyio
 import httpx
 import openai
-import psutil
 import pytest
 from cerberus_llamacpp.testing import copy_gguf
 
 from tests.conftest import Box, StartBox
-from tests.e2e.conftest import MODEL, DaemonProcess, gone_within, start_daemon, stop_daemon
+from tests.e2e.conftest import (
+    MODEL,
+    DaemonProcess,
+    EngineAddress,
+    engines,
+    gone_within,
+    start_daemon,
+    stop_daemon,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -25,15 +32,6 @@ ASK: dict[str, Any] = {
     "max_tokens": 12,
 }
 LONG = {**ASK, "max_tokens": 900, "stream": True}
-
-
-def engines(of: int) -> list[psutil.Process]:
-    """The embedded engines below a process."""
-    return [
-        child
-        for child in psutil.Process(of).children(recursive=True)
-        if child.name() and "cerberus_llamacpp.engine" in child.cmdline()
-    ]
 
 
 async def test_the_openai_package_streams_text_usage_and_speed(
@@ -201,17 +199,6 @@ async def test_the_client_leaves_and_the_engine_stops_within_a_second(
                     await anyio.sleep(0.01)
             assert time.monotonic() - left < 1.0
         assert (await box.record()).status == 499
-
-
-class EngineAddress:
-    """Address and key of the one engine below a process, from its environment and sockets."""
-
-    def __init__(self, of: int) -> None:
-        process = engines(of)[0]
-        listening = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-        self.url = f"http://127.0.0.1:{listening[0].laddr.port}"
-        key = next(v for k, v in process.environ().items() if k == "CERBERUS_ENGINE_KEY")
-        self.headers = {"authorization": f"Bearer {key}"}
 
 
 def test_kill_9_of_the_daemon_leaves_no_engine_and_the_next_start_is_clean(

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
-  context, count, duration, elapsed, energy, moment, percent, significant, since, size, splitName, UNKNOWN, withUnit,
+  clientName, context, count, duration, elapsed, energy, moment, percent, significant, since, size, splitName,
+  splitReason, UNKNOWN, withUnit,
 } from "../src/lib/format";
 
 const plain = (s: string) => s.replaceAll("\u00a0", "_");
@@ -33,8 +34,8 @@ describe("numbers", () => {
 
 describe("units", () => {
   it("MiB become GiB at 1024", () => {
-    expect([94, 1023, 1024, 4796].map((n) => plain(size(n)))).toEqual([
-      "94_MiB", "1,023_MiB", "1.00_GiB", "4.68_GiB",
+    expect([0, 94, 1023, 1024, 4796].map((n) => plain(size(n)))).toEqual([
+      "<1_MiB", "94_MiB", "1,023_MiB", "1.00_GiB", "4.68_GiB",
     ]);
   });
 
@@ -83,4 +84,26 @@ describe("times", () => {
 it("long names are split so that their end stays", () => {
   expect(splitName("short")).toEqual(["short", ""]);
   expect(splitName("org/a-very-long-name-of-a-model-Q4_K_M")[1]).toBe("model-Q4_K_M");
+});
+
+it("a client is told in a word", () => {
+  const webkit = "AppleWebKit/537.36 (KHTML, like Gecko)";
+  expect([
+    `Mozilla/5.0 (X11; Linux x86_64) ${webkit} Chrome/156.0.0.0 Safari/537.36`,
+    `Mozilla/5.0 (Windows NT 10.0) ${webkit} Chrome/156.0.0.0 Safari/537.36 Edg/156.0`,
+    "Mozilla/5.0 (iPhone) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (something else)",
+    "OpenAI/Python 2.1.0",
+    "curl/8.5.0",
+  ].map(clientName)).toEqual([
+    "Chrome", "Edge", "Safari", "Firefox", "Mozilla/5.0 (something else)", "OpenAI/Python", "curl/8.5.0",
+  ]);
+});
+
+it("an engine's last words are apart from the reason", () => {
+  expect(splitReason("it ended with exit code 1; its last words:\n a\n b")).toEqual([
+    "it ended with exit code 1", "a\n b",
+  ]);
+  expect(splitReason("no memory")).toEqual(["no memory", ""]);
 });

@@ -3,7 +3,7 @@ import type { LiveRequest, ModelInfo, RequestRecord } from "../src/lib/api/types
 import { backoff } from "../src/lib/live/backoff";
 import { offsetFrom } from "../src/lib/live/clock.svelte";
 import { isNewBoot, isRepeat, parseId } from "../src/lib/live/order";
-import { RECENT_LIMIT, reduce, type Snapshot, sortModels } from "../src/lib/live/reduce";
+import { inFlight, RECENT_LIMIT, reduce, type Snapshot, sortModels } from "../src/lib/live/reduce";
 import { EventStream, type StreamHandlers } from "../src/lib/live/stream";
 
 const model = (id: string, change: Partial<ModelInfo> = {}) =>
@@ -51,6 +51,16 @@ describe("reduce", () => {
     expect(state.models.map((m) => [m.id, m.state])).toEqual([
       ["c", "unloaded"], ["a", "ready"], ["b", "unloaded"],
     ]);
+  });
+  it("a record tells when its model was last used", () => {
+    const data = { id: "r1", model: "b", time: "2026-01-01T10:00:00Z", duration_ms: 2000 };
+    const before: Snapshot = { ...empty, models: [model("a"), model("b")] };
+    const after = reduce(before, { type: "record", data });
+    expect(after.models.map((m) => m.last_used)).toEqual([undefined, "2026-01-01T10:00:02.000Z"]);
+  });
+  it("counts what a model is answering", () => {
+    const live = [{ id: "1", model: "a" }, { id: "2", model: "b" }, { id: "3", model: "a" }];
+    expect(inFlight(live as LiveRequest[], "a")).toBe(2);
   });
   it("a record ends its live request, and a late sign of life doesn't wake it", () => {
     let state = reduce(empty, { type: "request", data: request("r1") });
@@ -168,6 +178,13 @@ describe("the stream", () => {
     const { stream, seen } = watch(new Daemon([[frame("a-9")], [frame("b-1")]]));
     await vi.advanceTimersByTimeAsync(10);
     expect(seen).toEqual(expect.arrayContaining(["model {}", "resumed", "reload {}"]));
+    stream.stop();
+  });
+
+  it("U07: is told to reload even by an id that it has seen", async () => {
+    const { stream, seen } = watch(new Daemon([[frame("a-9"), frame("a-9", "{}", "reload")]]));
+    await vi.advanceTimersByTimeAsync(10);
+    expect(seen).toContain("reload {}");
     stream.stop();
   });
 

@@ -239,7 +239,9 @@ class _Connection(asyncio.Protocol, Answer):
                 self._complete = True
             else:
                 self._broken = self._broken or (
-                    f"the connection broke: {exc}" if exc else "the connection was closed"
+                    f"the connection broke: {getattr(exc, 'strerror', None) or exc}"
+                    if exc
+                    else "the connection was closed"
                 )
         self._wake()
 

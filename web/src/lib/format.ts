@@ -52,6 +52,7 @@ export function percent(fraction: Maybe): string {
 
 export function size(mib: Maybe): string {
   if (!known(mib)) return UNKNOWN;
+  if (mib < 1) return `<1${NBSP}MiB`;
   return mib >= 1024 ? withUnit(mib / 1024, "GiB") : `${whole.format(mib)}${NBSP}MiB`;
 }
 
@@ -122,6 +123,30 @@ export function since(when: string | null | undefined, now: number): string {
   if (s < 3600) return ago.format(-Math.floor(s / 60), "minute");
   if (s < 86_400) return ago.format(-Math.floor(s / 3600), "hour");
   return ago.format(-Math.floor(s / 86_400), "day");
+}
+
+/** What called, in a word or two: "Chrome", "curl/8.5"; a browser's own line is a riddle. */
+export function clientName(agent: string): string {
+  if (!/^Mozilla\//.test(agent)) return agent.split(" ")[0] ?? agent;
+  return BROWSERS.find(([product]) => agent.includes(`${product}/`))?.[1] ?? agent;
+}
+
+/** By product, those first that call themselves Chrome or Safari too. */
+const BROWSERS: [product: string, name: string][] = [
+  ["Edg", "Edge"],
+  ["OPR", "Opera"],
+  ["SamsungBrowser", "Samsung Internet"],
+  ["CriOS", "Chrome"],
+  ["Chrome", "Chrome"],
+  ["FxiOS", "Firefox"],
+  ["Firefox", "Firefox"],
+  ["Safari", "Safari"],
+];
+
+/** A reason and, below its first line, what a log said about it. */
+export function splitReason(reason: string): [what: string, log: string] {
+  const [what = "", ...log] = reason.split("\n");
+  return [what.trim().replace(/; its last words:$/, ""), log.join("\n").trim()];
 }
 
 /** Where a long name may be cut: its end says most (quantisation, tag). */

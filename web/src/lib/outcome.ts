@@ -4,7 +4,7 @@ import type { Tone } from "./modelstate";
 import { UNKNOWN } from "./format";
 import { text } from "./text";
 
-const CLIENT_LEFT = 499;
+export const CLIENT_LEFT = 499;
 
 /** The model without its backend: a row has little room, and the name says more. */
 export function shortModel({ model, backend }: Pick<RequestRecord, "model" | "backend">): string {

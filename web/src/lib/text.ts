@@ -85,7 +85,7 @@ export const text = {
       vision: "vision",
     } as { [name: string]: string },
     nowReady: (name: string) => `${name} is ready`,
-    nowFailed: (name: string) => `${name} failed to load`,
+    nowFailed: (name: string) => `${name} has failed`,
   },
   requests: {
     title: "Requests",
@@ -152,6 +152,7 @@ export const text = {
     image: (alt: string) => `[image: ${alt}]`,
   },
   error: {
+    log: "The engine’s last words",
     status: (status: number) => `Cerberus answered with an error (${status}).`,
     unreachable: "Cerberus doesn’t answer.",
     unreachableHint: "Check that it runs (cerberus status) and that you are on its network.",

@@ -25,6 +25,19 @@ function hasId(data: unknown): data is { id: string } {
   return typeof data === "object" && data !== null && typeof (data as { id?: unknown }).id === "string";
 }
 
+/** The models once a request of one of them has ended: its use has no event of its own. */
+function used(models: readonly ModelInfo[], { model, time, duration_ms }: RequestRecord) {
+  const end = Date.parse(time) + (duration_ms ?? 0);
+  if (isNaN(end) || !models.some((m) => m.id === model)) return models;
+  const ended = new Date(end).toISOString();
+  return models.map((m) => (m.id === model ? { ...m, last_used: ended } : m));
+}
+
+/** How many requests a model is answering, or is about to. */
+export function inFlight(live: readonly LiveRequest[], id: string): number {
+  return live.filter((request) => request.model === id).length;
+}
+
 /** The snapshot after an event. Unknown types and shapes change nothing. */
 export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   const { type, data } = event;
@@ -40,7 +53,7 @@ export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   if (type === "record") {
     const others = state.recent.filter((record) => record.id !== data.id);
     return {
-      ...state,
+      models: used(state.models, data as RequestRecord),
       live: state.live.filter((request) => request.id !== data.id),
       recent: [data as RequestRecord, ...others].slice(0, RECENT_LIMIT),
     };

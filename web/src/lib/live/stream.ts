@@ -122,7 +122,8 @@ export class EventStream {
   }
 
   #deliver(id: string, type: string, raw: string): void {
-    if (isRepeat(id, this.#last)) return;
+    // "reload" carries the id of the newest event, which may be the last one that came.
+    if (type !== "reload" && isRepeat(id, this.#last)) return;
     const gap = type !== "reload" && isNewBoot(id, this.#last);
     if (id !== "") this.#last = id;
     if (gap) this.handlers.event("reload", {});
