@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import attrs
 import httpx
 import pytest
@@ -67,9 +68,9 @@ async def running_box(
     listening, stop = anyio.Event(), anyio.Event()
     url = ""
 
-    def on_listening(at: str, _: list[str]) -> None:
+    def on_listening(told: daemon.Listening) -> None:
         nonlocal url
-        url = at
+        url = told.url
         listening.set()
 
     async with anyio.create_task_group() as tasks:
@@ -82,7 +83,7 @@ async def running_box(
         tasks.start_soon(serve)
         with anyio.fail_after(30):
             await listening.wait()
-        token = settings.load(folders, {}).config.server.token
+        token = (await anyio.to_thread.run_sync(settings.load, folders, {})).config.server.token
         assert token is not None
         headers = {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http:

@@ -23,6 +23,7 @@ from .problems import on_cerberus_error, on_fault, on_http_error
 from .requests import RequestsController
 from .services import Services
 from .shell import Shell
+from .wire import head_as_get, safely
 
 WEB_DIST = Path(cerberus_core.__file__).parent / "web_dist"
 
@@ -43,8 +44,10 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
             await gateway(scope, receive, send)
         elif scope["type"] == "http" and path in shell:
             await shell.serve(scope, send)
+        elif scope["type"] == "http" and scope["method"] == "HEAD":
+            await admin(*head_as_get(scope, receive, safely(send)))  # type: ignore[arg-type]
         else:
-            await admin(scope, receive, send)  # type: ignore[arg-type]
+            await admin(scope, receive, safely(send))  # type: ignore[arg-type]
 
     return Guard(
         dispatch,

@@ -41,6 +41,8 @@ def chat(
         answer = talk.ask(prompt, show=not json)
         if json:
             say_json(answer)
+        if answer["stopped"]:
+            raise typer.Exit(130)
     else:
         _converse(talk)
 
@@ -58,7 +60,7 @@ class Talk:
         self.messages = list(self._start)
 
     def ask(self, text: str, *, show: bool) -> dict[str, Any]:
-        """Ask and stream; {"model", "text", "usage"}. The conversation grows by both sides.
+        """Ask and stream; {"model", "text", "usage", "stopped"}. The conversation grows by both sides.
 
         An answer that is stopped with Ctrl-C stays as far as it came.
         """
@@ -93,7 +95,7 @@ class Talk:
         if show:
             say()
             warn("(stopped)" if stopped else _speed(usage))
-        return {"model": self.model, "text": answer, "usage": usage or None}
+        return {"model": self.model, "text": answer, "usage": usage or None, "stopped": stopped}
 
     def _take(self, line: bytes, usage: dict[str, Any], show: bool) -> str:
         if line.startswith(b": loading") and show and sys.stderr.isatty():

@@ -1,5 +1,6 @@
 """`cerberus config`."""
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +35,7 @@ def show(json: Json = False) -> None:
     from cerberus_core.config import load, public
     from cerberus_core.platform import folders
 
-    loaded = load(folders())
+    loaded = load(folders(), os.environ)
     for warning in loaded.warnings:
         warn(f"! {warning}")
     values = public(loaded.config)

@@ -1,5 +1,6 @@
 """`cerberus doctor`: what is wrong here, and what to do."""
 
+import os
 import shutil
 import stat
 from typing import Any
@@ -47,7 +48,7 @@ def _settings(findings: list[dict[str, Any]]) -> None:
 
     file = folders().config_file
     try:
-        loaded = load(folders())
+        loaded = load(folders(), os.environ)
     except CerberusError as error:
         _find(findings, "fault", error.message, error.hint)
         return
@@ -59,8 +60,6 @@ def _settings(findings: list[dict[str, Any]]) -> None:
 
 
 def _folders(findings: list[dict[str, Any]]) -> None:
-    import os
-
     from cerberus_core.platform import folders
 
     data = folders().data
