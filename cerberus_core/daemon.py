@@ -11,8 +11,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
-from pathlib import Path
 
 import anyio
 import attrs
@@ -86,7 +84,7 @@ async def serve(
         async with _running(folders, config, loaded.warnings, token, url, clock) as services:
             server = _Server(
                 uvicorn.Config(
-                    build(services),
+                    await in_thread(build, services),
                     lifespan="off",
                     access_log=False,
                     log_config=None,
@@ -96,9 +94,7 @@ async def serve(
                     ws="none",
                 ),
                 before_shutdown=services.bus.close,
-                after_startup=lambda: in_thread(
-                    _write_daemon_file, folders.daemon_file, url, services.started_at
-                ),
+                after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_stop_on_signal, server)
@@ -160,7 +156,8 @@ async def _running(
     clock: Clock,
 ) -> AsyncIterator[Services]:
     """Every room, made and running; taken down in the opposite order."""
-    store = Store(folders.usage, keep=config.usage.keep, rotate_bytes=config.usage.rotate_mib << 20)
+    keep, rotate_bytes = config.usage.keep, config.usage.rotate_mib << 20
+    store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
     bus = Bus()
     try:
         plugins = await in_thread(
@@ -324,22 +321,15 @@ async def _listening(host: str, port: int) -> AsyncIterator[socket.socket]:
         yield sock
 
 
-def _write_daemon_file(path: Path, url: str, started_at: datetime) -> None:
+def _write_daemon_file(folders: Folders, url: str) -> None:
     """For the commands, which look here for the daemon's address and else in the settings."""
-    text = json.dumps(
-        {
-            "pid": os.getpid(),
-            "url": url,
-            "version": cerberus_core.__version__,
-            "started_at": started_at.isoformat(),
-        }
-    )
-    temporary = path.with_suffix(".new")
+    said = {"pid": os.getpid(), "url": url, "version": cerberus_core.__version__}
+    temporary = folders.daemon_file.with_suffix(".new")
     try:
-        temporary.write_text(text)
-        temporary.replace(path)
+        temporary.write_text(json.dumps(said))
+        temporary.replace(folders.daemon_file)
     except OSError as error:
-        _log.warning("daemon_file_unwritable", file=str(path), error=str(error))
+        _log.warning("daemon_file_unwritable", file=str(temporary), error=str(error))
 
 
 def _chat_model(default: str | None, models: list[ModelInfo]) -> str | None:

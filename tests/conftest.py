@@ -1,8 +1,9 @@
 """Fixtures of the core's tests: a whole daemon in this process, on real sockets."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,35 @@ import anyio.to_thread
 import attrs
 import httpx
 import pytest
+from blockbuster import blockbuster_ctx
 
 from cerberus_core import config as settings
 from cerberus_core import daemon
 from cerberus_core.platform import Clock, Folders
 from cerberus_core.testing import ScriptedServer
 from cerberus_core.values import Record
+
+SCANNED = [
+    name
+    for name in ("cerberus_core", "cerberus_openai", "cerberus_llamacpp", "cerberus_hello")
+    if find_spec(name)
+]
+"""What must not block the loop; a plugin's folder may be gone."""
+
+
+@pytest.fixture(autouse=True)
+def no_blocking_calls() -> Iterator[None]:
+    """Code of Cerberus that blocks the event loop fails the test.
+
+    Which calls count as blocking: https://pypi.org/project/blockbuster. `flock` and
+    `getaddrinfo` are not among them.
+    """
+    with blockbuster_ctx(scanned_modules=SCANNED) as found:
+        found.functions["os.path.abspath"].deactivate()  # text, unless the path is relative
+        for function in found.functions.values():
+            # A traceback in the log reads source files; faults are rare enough.
+            function.can_block_in("structlog/dev.py", "__call__")
+        yield
 
 
 @pytest.fixture

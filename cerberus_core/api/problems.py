@@ -81,7 +81,7 @@ _HTTP = {
     400: ("bad_request", _PATHS),
     404: ("not_found", _PATHS),
     405: ("method_not_allowed", _PATHS),
-    413: ("request_too_large", None),
+    413: ("request_too_large", "Nothing that this API takes is that large."),
 }
 
 
@@ -89,6 +89,12 @@ def _told(item: dict[str, Any]) -> str:
     """`limit: Expected int >= 1`."""
     message = str(item.get("message", item))
     return f"{item['key']}: {message}" if item.get("key") else message
+
+
+def on_too_deep(_: Request[Any, Any, Any], error: RecursionError) -> Response[Any]:
+    """A body of a hundred thousand brackets."""
+    title = "The body is nested too deeply"
+    return _answer(problem(400, title, code="bad_request", hint=_PATHS))
 
 
 def on_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:

@@ -60,9 +60,10 @@ class Talk:
         self.messages = list(self._start)
 
     def ask(self, text: str, *, show: bool) -> dict[str, Any]:
-        """Ask and stream; {"model", "text", "usage", "stopped"}. The conversation grows by both sides.
+        """Ask and stream; {"model", "text", "usage", "stopped"}.
 
-        An answer that is stopped with Ctrl-C stays as far as it came.
+        The conversation grows by both sides. An answer that is stopped with Ctrl-C
+        stays as far as it came.
         """
         self.messages.append({"role": "user", "content": text})
         pieces: list[str] = []
