@@ -83,12 +83,20 @@ StartBox = Callable[..., AbstractAsyncContextManager[Box]]
 
 @asynccontextmanager
 async def running_box(
-    folder: Path, config: str = "", *, clock: Clock | None = None
+    folder: Path,
+    config: str = "",
+    *,
+    clock: Clock | None = None,
+    prepare: Callable[[Folders], None] = lambda _: None,
 ) -> AsyncIterator[Box]:
-    """`cerberus serve` on a free port with `config` as its config.toml."""
+    """`cerberus serve` on a free port with `config` as its config.toml.
+
+    `prepare` may put files into its folders before.
+    """
     folders = Folders(folder / "config", folder / "data")
     folders.config.mkdir(parents=True, exist_ok=True)
     folders.config_file.write_text(config)
+    prepare(folders)
     listening, stop = anyio.Event(), anyio.Event()
     url = ""
 

@@ -24,7 +24,9 @@ def planted(source: str) -> Callable[[], None]:
     return space["planted"]
 
 
-@pytest.mark.parametrize("call", ["time.sleep(0)", "Path('x').exists()", "Path('/dev/null').read_bytes()"])
+@pytest.mark.parametrize(
+    "call", ["time.sleep(0)", "Path('x').exists()", "Path('/dev/null').read_bytes()"]
+)
 async def test_a_planted_blocking_call_is_caught(call: str) -> None:
     function = planted(f"def planted(): {call}")
     with pytest.raises(BlockingError):
