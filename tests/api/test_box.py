@@ -102,10 +102,10 @@ async def test_answers_carry_safe_headers_and_are_never_stored(box: Box) -> None
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["/api/status", "/healthz", "/api/events", "/", "/v1/models"])
-async def test_head_is_get_without_a_body(box: Box, path: str) -> None:
-    answer = await box.http.head(path)  # of the endless stream as well
-    assert (answer.status_code, answer.content) == (200, b"")
+async def test_head_is_get_without_a_body(box: Box) -> None:
+    for path in ("/api/status", "/healthz", "/api/events", "/", "/v1/models"):
+        answer = await box.http.head(path)  # of the endless stream as well
+        assert (answer.status_code, answer.content) == (200, b""), path
 
 
 async def test_head_needs_the_token_too(box: Box) -> None:

@@ -21,6 +21,13 @@ FOREIGN = [
     "localhost.evil.example",
     "127.0.0.1.evil.example",
 ]
+FOREIGN = [
+    None,
+    "",
+    "evil.example:7733",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+]
 PLACES = ["/healthz", "/api/status", "/api/events", "/v1/models", "/", "/api/login"]
 
 

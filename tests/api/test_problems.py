@@ -39,19 +39,19 @@ CASES: list[tuple[str, str, Any, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body", "status", "code"), CASES)
-async def test_an_error_has_status_code_and_words(
-    box: Box, method: str, path: str, body: Any, status: int, code: str
-) -> None:
-    answer = await box.http.request(
-        method, path, content=body, headers={"content-type": "application/json"}
-    )
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
-    assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code)
-    assert problem["title"]
-    assert set(problem) == {"type", "title", "status", "detail", "code", "hint"}
-    assert problem["hint"], "says what to do"
+async def test_an_error_has_status_code_and_words(box: Box) -> None:
+    for method, path, body, status, code in CASES:
+        answer = await box.http.request(
+            method, path, content=body, headers={"content-type": "application/json"}
+        )
+        case = f"{method} {path} {str(body)[:30]}"
+        assert answer.headers["content-type"] == "application/problem+json", case
+        problem = answer.json()
+        told = (answer.status_code, problem["status"], problem["code"])
+        assert told == (status, status, code), case
+        assert problem["title"], case
+        assert set(problem) == {"type", "title", "status", "detail", "code", "hint"}
+        assert problem["hint"], f"{case}: says what to do"
 
 
 async def test_a_wrong_parameter_is_named(box: Box) -> None:
