@@ -75,9 +75,10 @@ class Talk:
             "stream_options": {"include_usage": True},
         }
         lines = self._daemon.lines("POST", "/v1/chat/completions", body)
-        stopped = False
+        stopped = done = False
         try:
             for line in lines:
+                done = done or line == b"data: [DONE]"
                 piece = self._take(line, usage, show)
                 if piece:
                     pieces.append(piece)
@@ -95,6 +96,13 @@ class Talk:
             self.messages.append({"role": "assistant", "content": answer})
         if show:
             say()
+        if not (done or stopped):
+            from cerberus_core.errors import DaemonUnreachable
+
+            raise DaemonUnreachable(
+                "The daemon broke off its answer", hint="`cerberus status` says whether it runs."
+            )
+        if show:
             warn("(stopped)" if stopped else _speed(usage))
         return {"model": self.model, "text": answer, "usage": usage or None, "stopped": stopped}
 
@@ -127,26 +135,24 @@ def _converse(talk: Talk) -> None:
     while True:
         try:
             text = input("> ").strip()
+            if text in ("/bye", "/exit", "/quit"):
+                return
+            if text == "/new":
+                talk.start_over()
+                warn("A new conversation.")
+            elif text.startswith("/"):
+                warn(HELP)
+            elif text:
+                talk.ask(text, show=True)
         except EOFError:
             say()
             return
         except KeyboardInterrupt:
             warn(f"\n{HELP}")
-            continue
-        if text in ("/bye", "/exit", "/quit"):
-            return
-        if text == "/new":
-            talk.start_over()
-            warn("A new conversation.")
-        elif text.startswith("/"):
-            warn(HELP)
-        elif text:
-            try:
-                talk.ask(text, show=True)
-            except DaemonUnreachable:
-                raise
-            except CerberusError as error:
-                warn(f"Error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+        except DaemonUnreachable:
+            raise
+        except CerberusError as error:
+            warn(f"Error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
 def _choose(daemon: DaemonClient) -> str:
