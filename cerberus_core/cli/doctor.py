@@ -11,7 +11,7 @@ from cerberus_core.errors import CerberusError, DaemonUnreachable
 
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOW_DISK_GIB = 2
 

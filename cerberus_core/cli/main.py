@@ -52,7 +52,7 @@ class Commands(TyperGroup):
 
         if cmd_name not in plugin_command_names():
             return None
-        stand_in = typer.Typer(rich_markup_mode=None)
+        stand_in = typer.Typer(add_completion=False, rich_markup_mode=None)
         stand_in.command(help="A plugin's command.")(lambda: None)
         return _named(cmd_name, stand_in)
 

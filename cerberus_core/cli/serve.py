@@ -9,7 +9,7 @@ import typer
 from .address import parse_address
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

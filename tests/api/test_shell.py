@@ -115,7 +115,7 @@ async def test_the_files_themselves_are_there_for_everybody(box: Box) -> None:
     assert missing.status == 401
 
 
-async def test_every_file_forbids_inline_script_and_framing(box: Box) -> None:
+async def test_u04_every_file_forbids_inline_script_and_framing(box: Box) -> None:
     for path in ("/", "/icon.svg", "/assets/app-1a2b.js"):
         headers = (await raw(box, path)).headers
         policy = dict(
