@@ -5,19 +5,16 @@ What is missing degrades; only a broken config or a second daemon stops it.
 """
 
 import contextlib
-import errno
 import json
 import os
 import signal
 import socket
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
-from pathlib import Path
 
 import anyio
 import attrs
+import structlog
 import uvicorn
 from anyio.to_thread import run_sync as in_thread
 
@@ -32,11 +29,26 @@ from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
 from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock
+from cerberus_core.platform.listening import listen, url_of
 from cerberus_core.usage import Store
-from cerberus_core.values import LoadPlan
+from cerberus_core.values import LoadPlan, ModelInfo
 
+_log = structlog.get_logger("daemon")
+
+ANNOUNCE_S = 2.0
+"""How long the word that we listen waits for the backends' lists of models."""
 STOP_GRACE_S = 5
 """Seconds that running answers get when the daemon is asked to stop."""
+
+
+@attrs.frozen(kw_only=True)
+class Listening:
+    """What is told once requests are taken."""
+
+    url: str
+    warnings: list[str]
+    model: str | None
+    """One to try a chat with; None where there is none (yet)."""
 
 
 async def serve(
@@ -45,14 +57,15 @@ async def serve(
     host: str | None = None,
     port: int | None = None,
     env: Mapping[str, str] | None = None,
-    on_listening: Callable[[str, list[str]], None] = lambda url, warnings: None,
+    on_listening: Callable[[Listening], None] = lambda _: None,
     clock: Clock | None = None,
     stop: anyio.Event | None = None,
 ) -> None:
     """Run until SIGINT, SIGTERM or `stop`. `host` and `port` win over the settings.
 
-    `on_listening(url, warnings)` is called once requests are taken. Raises
-    `ConfigError`, `AlreadyRunning`, `AddressRefused`.
+    `env` are the variables that may override settings; None: the file alone.
+    `on_listening` is called once requests are taken. Raises `ConfigError`,
+    `AlreadyRunning`, `AddressRefused`.
     """
     clock = clock or SystemClock()
     loaded = await in_thread(lambda: settings.load(folders, env))
@@ -64,13 +77,14 @@ async def serve(
             port=config.server.port if port is None else port,
         )
         config = attrs.evolve(config, server=address)
-    with _sole_owner(folders), _listening_socket(config.server.host, config.server.port) as sock:
+    address = config.server
+    async with _sole_owner(folders), _listening(address.host, address.port) as sock:
         token = await in_thread(lambda: config.server.token or settings.ensure_token(folders))
-        url = _url_of(sock)
+        url = url_of(sock)
         async with _running(folders, config, loaded.warnings, token, url, clock) as services:
             server = _Server(
                 uvicorn.Config(
-                    build(services),
+                    await in_thread(build, services),
                     lifespan="off",
                     access_log=False,
                     log_config=None,
@@ -82,10 +96,11 @@ async def serve(
                     ws="none",
                 ),
                 before_shutdown=services.bus.close,
-                started_callback=lambda: _announce(folders, services, url, on_listening),
+                after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_stop_on_signal, server)
+                tasks.start_soon(_announce, server, services, config.default_model, on_listening)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
                 try:
@@ -108,6 +123,31 @@ async def _stop_when(stop: anyio.Event, server: uvicorn.Server) -> None:
     server.should_exit = True
 
 
+async def _announce(
+    server: "_Server",
+    services: Services,
+    default_model: str | None,
+    on_listening: Callable[[Listening], None],
+) -> None:
+    """Say where we listen; a slow backend does not hold the word back for long."""
+    await server.listening.wait()
+    models: list[ModelInfo] = []
+    with anyio.move_on_after(ANNOUNCE_S):
+        models = await services.manager.models()
+    failed = [
+        f"plugin {report.name}: {report.problem}"
+        for report in services.plugins
+        if report.state == "failed"
+    ]
+    on_listening(
+        Listening(
+            url=services.url(),
+            warnings=[*services.warnings(), *failed],
+            model=_chat_model(default_model, models),
+        )
+    )
+
+
 @asynccontextmanager
 async def _running(
     folders: Folders,
@@ -118,7 +158,8 @@ async def _running(
     clock: Clock,
 ) -> AsyncIterator[Services]:
     """Every room, made and running; taken down in the opposite order."""
-    store = Store(folders.usage, keep=config.usage.keep, rotate_bytes=config.usage.rotate_mib << 20)
+    keep, rotate_bytes = config.usage.keep, config.usage.rotate_mib << 20
+    store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
     bus = Bus()
     try:
         plugins = await in_thread(
@@ -195,18 +236,6 @@ def _policies(config: Config) -> Policies:
     )
 
 
-class AddressRefused(CerberusError):
-    """The address can't be listened on."""
-
-    code = "address_refused"
-
-
-class AddressInUse(AddressRefused):
-    """Somebody else listens there."""
-
-    code = "address_in_use"
-
-
 class _Server(uvicorn.Server):
     """uvicorn, with a word before it waits for open streams and one after it listens."""
 
@@ -215,12 +244,13 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         *,
         before_shutdown: Callable[[], None],
-        started_callback: Callable[[], None],
+        after_startup: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(config)
         self._before_shutdown = before_shutdown
-        self._started_callback = started_callback
+        self._after_startup = after_startup
         self._closed = False
+        self.listening = anyio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -230,7 +260,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._started_callback()
+        await self._after_startup()
+        self.listening.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._before_shutdown()
@@ -245,108 +276,66 @@ class _Server(uvicorn.Server):
                 await self.shutdown(sockets=[sock])
 
 
-def _announce(
-    folders: Folders,
-    services: Services,
-    url: str,
-    on_listening: Callable[[str, list[str]], None],
-) -> None:
-    _write_daemon_file(folders.daemon_file, url, services.started_at)
-    failed = [
-        f"plugin {report.name}: {report.problem}"
-        for report in services.plugins
-        if report.state == "failed"
-    ]
-    on_listening(services.url(), [*services.warnings(), *failed])
-
-
-@contextlib.contextmanager
-def _sole_owner(folders: Folders) -> Iterator[None]:
-    folders.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+@asynccontextmanager
+async def _sole_owner(folders: Folders) -> AsyncIterator[None]:
     lock = FileLock(folders.daemon_lock)
-    # A command that looks whether a daemon runs holds it for a moment: look again.
-    tries = 10
-    while not lock.acquire(blocking=False):
-        tries -= 1
-        if tries:
-            time.sleep(0.05)
-            continue
-        where = _running_at(folders.daemon_file)
-        raise AlreadyRunning(
-            f"Another daemon owns {folders.data}" + (f" and listens at {where}" if where else ""),
-            hint="`cerberus status` shows it; stop it first, or set CERBERUS_DATA to another "
-            "folder.",
-        )
+
+    def take() -> bool:
+        folders.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return lock.acquire(blocking=False)
+
+    try:
+        # A command that looks whether a daemon runs holds it for a moment: look again.
+        tries = 10
+        while not await in_thread(take):
+            tries -= 1
+            if not tries:
+                raise await in_thread(_already_running, folders)
+            await anyio.sleep(0.05)
+    except OSError as error:
+        raise CerberusError(
+            f"{folders.data} can't be written: {error.strerror or error}",
+            hint="Mend it, or set CERBERUS_DATA to another folder.",
+            code="data_unwritable",
+        ) from None
     try:
         yield
     finally:
-        folders.daemon_file.unlink(missing_ok=True)
+        with anyio.CancelScope(shield=True):
+            await in_thread(lambda: folders.daemon_file.unlink(missing_ok=True))
         lock.release()
 
 
-@contextlib.contextmanager
-def _listening_socket(host: str, port: int) -> Iterator[socket.socket]:
+def _already_running(folders: Folders) -> AlreadyRunning:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise AddressRefused(
-            f"{host!r} is no address of this machine: {error.strerror or error}",
-            hint="Use 127.0.0.1, ::1, or an address that `ip addr` shows.",
-        ) from None
-    family, kind, proto, _, address = found[0]
-    with socket.socket(family, kind, proto) as sock:
-        if os.name != "nt":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind(address)
-            sock.listen(2048)
-        except OSError as error:
-            raise _refused(host, port, error) from None
-        sock.setblocking(False)
+        where = f" and listens at {json.loads(folders.daemon_file.read_text())['url']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        where = ""
+    return AlreadyRunning(
+        f"Another daemon owns {folders.data}{where}",
+        hint="`cerberus status` shows it; stop it first, or set CERBERUS_DATA to another folder.",
+    )
+
+
+@asynccontextmanager
+async def _listening(host: str, port: int) -> AsyncIterator[socket.socket]:
+    with await in_thread(listen, host, port) as sock:
         yield sock
 
 
-def _refused(host: str, port: int, error: OSError) -> AddressRefused:
-
-    if error.errno == errno.EADDRINUSE:
-        return AddressInUse(
-            f"Port {port} is in use on {host}",
-            hint=f"Choose another: `cerberus serve --port {port + 1}`, or 0 for any free one.",
-        )
-    if error.errno == errno.EACCES:
-        return AddressRefused(
-            f"Port {port} needs rights that this user has not",
-            hint="Use a port above 1023, such as 7733.",
-        )
-    return AddressRefused(
-        f"{host} can't be listened on: {error.strerror or error}",
-        hint="Use 127.0.0.1, ::1, or an address that `ip addr` shows.",
-    )
-
-
-def _url_of(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _write_daemon_file(path: Path, url: str, started_at: datetime) -> None:
-    text = json.dumps(
-        {
-            "pid": os.getpid(),
-            "url": url,
-            "version": cerberus_core.__version__,
-            "started_at": started_at.isoformat(),
-        }
-    )
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    temporary.replace(path)
-
-
-def _running_at(path: Path) -> str | None:
+def _write_daemon_file(folders: Folders, url: str) -> None:
+    """For the commands, which look here for the daemon's address and else in the settings."""
+    said = {"pid": os.getpid(), "url": url, "version": cerberus_core.__version__}
+    temporary = folders.daemon_file.with_suffix(".new")
     try:
-        return str(json.loads(path.read_text())["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        temporary.write_text(json.dumps(said))
+        temporary.replace(folders.daemon_file)
+    except OSError as error:
+        _log.warning("daemon_file_unwritable", file=str(temporary), error=str(error))
+
+
+def _chat_model(default: str | None, models: list[ModelInfo]) -> str | None:
+    """Which model to name in an example: the default, else a local one, else any."""
+    able = [m for m in models if m.problem is None and "chat" in m.capabilities]
+    able.sort(key=lambda model: not model.local)
+    return default or (able[0].id if able else None)

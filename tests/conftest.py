@@ -1,21 +1,46 @@
 """Fixtures of the core's tests: a whole daemon in this process, on real sockets."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import attrs
 import httpx
 import pytest
+from blockbuster import blockbuster_ctx
 
 from cerberus_core import config as settings
 from cerberus_core import daemon
 from cerberus_core.platform import Clock, Folders
 from cerberus_core.testing import ScriptedServer
 from cerberus_core.values import Record
+
+SCANNED = [
+    name
+    for name in ("cerberus_core", "cerberus_openai", "cerberus_llamacpp", "cerberus_hello")
+    if find_spec(name)
+]
+"""What must not block the loop; a plugin's folder may be gone."""
+
+
+@pytest.fixture(autouse=True)
+def no_blocking_calls() -> Iterator[None]:
+    """Code of Cerberus that blocks the event loop fails the test.
+
+    Which calls count as blocking: https://pypi.org/project/blockbuster. `flock` and
+    `getaddrinfo` are not among them.
+    """
+    with blockbuster_ctx(scanned_modules=SCANNED) as found:
+        found.functions["os.path.abspath"].deactivate()  # text, unless the path is relative
+        for function in found.functions.values():
+            # A traceback in the log reads source files; faults are rare enough.
+            function.can_block_in("structlog/dev.py", "__call__")
+        yield
 
 
 @pytest.fixture
@@ -58,18 +83,26 @@ StartBox = Callable[..., AbstractAsyncContextManager[Box]]
 
 @asynccontextmanager
 async def running_box(
-    folder: Path, config: str = "", *, clock: Clock | None = None
+    folder: Path,
+    config: str = "",
+    *,
+    clock: Clock | None = None,
+    prepare: Callable[[Folders], None] = lambda _: None,
 ) -> AsyncIterator[Box]:
-    """`cerberus serve` on a free port with `config` as its config.toml."""
+    """`cerberus serve` on a free port with `config` as its config.toml.
+
+    `prepare` may put files into its folders before.
+    """
     folders = Folders(folder / "config", folder / "data")
     folders.config.mkdir(parents=True, exist_ok=True)
     folders.config_file.write_text(config)
+    prepare(folders)
     listening, stop = anyio.Event(), anyio.Event()
     url = ""
 
-    def on_listening(at: str, _: list[str]) -> None:
+    def on_listening(told: daemon.Listening) -> None:
         nonlocal url
-        url = at
+        url = told.url
         listening.set()
 
     async with anyio.create_task_group() as tasks:
@@ -82,7 +115,7 @@ async def running_box(
         tasks.start_soon(serve)
         with anyio.fail_after(30):
             await listening.wait()
-        token = settings.load(folders, {}).config.server.token
+        token = (await anyio.to_thread.run_sync(settings.load, folders, {})).config.server.token
         assert token is not None
         headers = {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as http:

@@ -16,13 +16,14 @@ from cerberus_core.errors import CerberusError
 
 from .box import BoxController, healthz
 from .events import events
-from .guard import App, Guard, Receive, Scope, Send
+from .guard import App, Guard
 from .login import LoginController
 from .models import ModelsController
-from .problems import on_cerberus_error, on_fault, on_http_error
+from .problems import on_cerberus_error, on_fault, on_http_error, on_too_deep
 from .requests import RequestsController
 from .services import Services
 from .shell import Shell
+from .wire import Receive, Scope, Send, head_as_get, safely
 
 WEB_DIST = Path(cerberus_core.__file__).parent / "web_dist"
 
@@ -43,8 +44,10 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
             await gateway(scope, receive, send)
         elif scope["type"] == "http" and path in shell:
             await shell.serve(scope, send)
+        elif scope["type"] == "http" and scope["method"] == "HEAD":
+            await admin(*head_as_get(scope, receive, safely(send)))  # type: ignore[arg-type]
         else:
-            await admin(scope, receive, send)  # type: ignore[arg-type]
+            await admin(scope, receive, safely(send))  # type: ignore[arg-type]
 
     return Guard(
         dispatch,
@@ -69,6 +72,7 @@ def admin_app(services: Services | None) -> Litestar:
     handlers: dict[Any, Any] = {
         CerberusError: on_cerberus_error,
         HTTPException: on_http_error,
+        RecursionError: on_too_deep,
         Exception: on_fault,
     }
     return Litestar(
@@ -86,8 +90,9 @@ def admin_app(services: Services | None) -> Litestar:
         openapi_config=OpenAPIConfig(
             title="Cerberus",
             version=cerberus_core.__version__,
-            path="/api",
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            # The whole path here: Litestar answers everything below it with a page of its own.
+            path="/api/openapi.json",
+            render_plugins=[JsonRenderPlugin(path="/")],
         ),
         state=State(),
     )

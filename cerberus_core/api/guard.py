@@ -6,7 +6,6 @@ protected before it is written. `PUBLIC` is the list of what needs no token.
 
 from collections.abc import Awaitable, Callable, Container
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 
 import attrs
 
@@ -17,10 +16,8 @@ from cerberus_core.platform import Clock
 from cerberus_core.values import Principal
 
 from .problems import MEDIA_TYPE, problem_bytes
+from .wire import Receive, Scope, Send, safe
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PUBLIC = frozenset({"/healthz", "/api/login"})
@@ -69,10 +66,12 @@ class Guard:
     def _judge(self, scope: Scope) -> Principal | _Refusal | None:
         host = origin = authorization = cookie = None
         for name, value in scope["headers"]:
+            # Two of one kind are joined, and so are nobody's: a proxy before us
+            # might go by another one than we do.
             if name == b"host":
-                host = value.decode("latin-1")
+                host = _joined(host, value)
             elif name == b"origin":
-                origin = value.decode("latin-1")
+                origin = _joined(origin, value)
             elif name == b"authorization":
                 authorization = value
             elif name == b"cookie":
@@ -133,6 +132,11 @@ class Guard:
         return morsel is not None and check_cookie(morsel.value, self._token, now_s)
 
 
+def _joined(before: str | None, value: bytes) -> str:
+    text = value.decode("latin-1")
+    return text if before is None else f"{before}, {text}"
+
+
 async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4000 + refusal.status})
@@ -143,10 +147,12 @@ async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
     else:
         body = problem_bytes(refusal.status, refusal.title, code=refusal.code, hint=refusal.hint)
         media_type = MEDIA_TYPE
-    headers = [
-        (b"content-type", media_type.encode()),
-        (b"content-length", str(len(body)).encode()),
-    ]
+    headers = safe(
+        [
+            (b"content-type", media_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+        ]
+    )
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})

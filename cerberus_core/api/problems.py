@@ -64,13 +64,37 @@ def on_cerberus_error(_: Request[Any, Any, Any], error: CerberusError) -> Respon
     return _answer(body)
 
 
-def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """Litestar's own: no route, wrong method, a body or parameter that doesn't fit."""
     extra = error.extra if isinstance(error.extra, list) else []
-    detail = "; ".join(str(item.get("message", item)) for item in extra if isinstance(item, dict))
-    code = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}.get(
-        error.status_code, "bad_request" if error.status_code < 500 else "error"
-    )
-    return _answer(problem(error.status_code, error.detail, code=code, detail=detail or None))
+    detail = "; ".join(_told(item) for item in extra if isinstance(item, dict))
+    status = error.status_code
+    code, hint = _HTTP.get(status, ("bad_request", None) if status < 500 else ("error", None))
+    body = problem(status, error.detail, code=code, detail=detail or None, hint=hint)
+    allowed = (error.headers or {}).get("allow")
+    headers = {"allow": allowed.replace("GET", "GET, HEAD")} if allowed else None
+    return Response(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+_PATHS = "`/api/openapi.json` describes every path."
+_HTTP = {
+    400: ("bad_request", _PATHS),
+    404: ("not_found", _PATHS),
+    405: ("method_not_allowed", _PATHS),
+    413: ("request_too_large", "Nothing that this API takes is that large."),
+}
+
+
+def _told(item: dict[str, Any]) -> str:
+    """`limit: Expected int >= 1`."""
+    message = str(item.get("message", item))
+    return f"{item['key']}: {message}" if item.get("key") else message
+
+
+def on_too_deep(_: Request[Any, Any, Any], error: RecursionError) -> Response[Any]:
+    """A body of a hundred thousand brackets."""
+    title = "The body is nested too deeply"
+    return _answer(problem(400, title, code="bad_request", hint=_PATHS))
 
 
 def on_fault(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:

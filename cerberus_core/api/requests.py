@@ -46,7 +46,11 @@ class RequestsController(Controller):
         """The record of a finished request."""
         record = services.store.find(request_id)
         if record is None:
-            raise NotFound(f"There is no finished request {request_id!r} in memory")
+            raise NotFound(
+                f"There is no finished request {request_id!r} in memory",
+                hint="`cerberus usage --last 50` shows the last ones; `usage.keep` says how many "
+                "are kept.",
+            )
         return record
 
     @get("/usage", summary="Usage by model")

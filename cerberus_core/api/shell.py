@@ -6,6 +6,7 @@ to walk out of. Every answer carries the policy that forbids inline script.
 
 import gzip
 import mimetypes
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ POLICY = (
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+_GZIP = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Cerberus</title>
 <h1>Cerberus is running</h1><p>The page itself is not built in this checkout: run
 <code>scripts/serve</code>, or <code>scripts/web build</code> and restart. The API and the
@@ -42,8 +44,10 @@ class Shell:
         if not self.built:
             self._files["/"] = _file("index.html", _NOT_BUILT)
             return
+        root = folder.resolve()
         for path in sorted(folder.rglob("*")):
-            if path.is_file():
+            # A link that leads outside is no file of the page.
+            if path.is_file() and path.resolve().is_relative_to(root):
                 name = path.relative_to(folder).as_posix()
                 self._files[f"/{name}"] = _file(name, path.read_bytes())
         self._files["/"] = self._files["/index.html"]
@@ -88,7 +92,9 @@ def _file(name: str, body: bytes) -> _File:
 
 
 def _takes_gzip(scope: dict[str, Any]) -> bool:
-    return any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
+    return any(
+        _GZIP.search(value) for name, value in scope["headers"] if name == b"accept-encoding"
+    )
 
 
 async def _send(

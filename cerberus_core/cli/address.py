@@ -1,5 +1,6 @@
 """A listen address as people write it. Pure."""
 
+from ipaddress import IPv6Address
 from urllib.parse import urlsplit
 
 from cerberus_core.errors import CerberusError
@@ -10,7 +11,7 @@ def parse_address(text: str) -> tuple[str | None, int | None]:
     if text.isascii() and text.isdigit():
         return None, _port(text, text)
     if text.count(":") > 1 and not text.startswith("["):
-        return text, None  # a bare IPv6 address
+        return _bare_ipv6(text), None
     try:
         parts = urlsplit(f"//{text}")
         host = parts.hostname
@@ -20,6 +21,13 @@ def parse_address(text: str) -> tuple[str | None, int | None]:
         raise _wrong(text)
     port = text.rpartition(":")[2] if text.rpartition("]")[2].count(":") else None
     return host or None, None if port is None else _port(port, text)
+
+
+def _bare_ipv6(text: str) -> str:
+    try:
+        return str(IPv6Address(text))
+    except ValueError:
+        raise _wrong(text) from None
 
 
 def _port(digits: str, text: str) -> int:

@@ -9,7 +9,7 @@ import typer
 from .daemon_client import DaemonClient
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 HELP = "/new starts over, /bye or Ctrl-D ends, Ctrl-C stops an answer."
 
@@ -41,6 +41,8 @@ def chat(
         answer = talk.ask(prompt, show=not json)
         if json:
             say_json(answer)
+        if answer["stopped"]:
+            raise typer.Exit(130)
     else:
         _converse(talk)
 
@@ -58,9 +60,10 @@ class Talk:
         self.messages = list(self._start)
 
     def ask(self, text: str, *, show: bool) -> dict[str, Any]:
-        """Ask and stream; {"model", "text", "usage"}. The conversation grows by both sides.
+        """Ask and stream; {"model", "text", "usage", "stopped"}.
 
-        An answer that is stopped with Ctrl-C stays as far as it came.
+        The conversation grows by both sides. An answer that is stopped with Ctrl-C
+        stays as far as it came.
         """
         self.messages.append({"role": "user", "content": text})
         pieces: list[str] = []
@@ -72,9 +75,10 @@ class Talk:
             "stream_options": {"include_usage": True},
         }
         lines = self._daemon.lines("POST", "/v1/chat/completions", body)
-        stopped = False
+        stopped = done = False
         try:
             for line in lines:
+                done = done or line == b"data: [DONE]"
                 piece = self._take(line, usage, show)
                 if piece:
                     pieces.append(piece)
@@ -92,8 +96,15 @@ class Talk:
             self.messages.append({"role": "assistant", "content": answer})
         if show:
             say()
+        if not (done or stopped):
+            from cerberus_core.errors import DaemonUnreachable
+
+            raise DaemonUnreachable(
+                "The daemon broke off its answer", hint="`cerberus status` says whether it runs."
+            )
+        if show:
             warn("(stopped)" if stopped else _speed(usage))
-        return {"model": self.model, "text": answer, "usage": usage or None}
+        return {"model": self.model, "text": answer, "usage": usage or None, "stopped": stopped}
 
     def _take(self, line: bytes, usage: dict[str, Any], show: bool) -> str:
         if line.startswith(b": loading") and show and sys.stderr.isatty():
@@ -124,26 +135,24 @@ def _converse(talk: Talk) -> None:
     while True:
         try:
             text = input("> ").strip()
+            if text in ("/bye", "/exit", "/quit"):
+                return
+            if text == "/new":
+                talk.start_over()
+                warn("A new conversation.")
+            elif text.startswith("/"):
+                warn(HELP)
+            elif text:
+                talk.ask(text, show=True)
         except EOFError:
             say()
             return
         except KeyboardInterrupt:
             warn(f"\n{HELP}")
-            continue
-        if text in ("/bye", "/exit", "/quit"):
-            return
-        if text == "/new":
-            talk.start_over()
-            warn("A new conversation.")
-        elif text.startswith("/"):
-            warn(HELP)
-        elif text:
-            try:
-                talk.ask(text, show=True)
-            except DaemonUnreachable:
-                raise
-            except CerberusError as error:
-                warn(f"Error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+        except DaemonUnreachable:
+            raise
+        except CerberusError as error:
+            warn(f"Error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
 def _choose(daemon: DaemonClient) -> str:

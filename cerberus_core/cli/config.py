@@ -1,12 +1,13 @@
 """`cerberus config`."""
 
+import os
 from typing import Annotated, Any
 
 import typer
 
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
 
 @app.callback()
@@ -34,7 +35,7 @@ def show(json: Json = False) -> None:
     from cerberus_core.config import load, public
     from cerberus_core.platform import folders
 
-    loaded = load(folders())
+    loaded = load(folders(), os.environ)
     for warning in loaded.warnings:
         warn(f"! {warning}")
     values = public(loaded.config)

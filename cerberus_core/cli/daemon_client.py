@@ -1,10 +1,9 @@
 """The daemon's HTTP API, for commands. Standard library alone: it must import fast."""
 
-import http.client
 import json
+import socket
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from cerberus_core.config import quick
 from cerberus_core.errors import (
@@ -18,6 +17,9 @@ from cerberus_core.errors import (
 )
 from cerberus_core.platform.locks import FileLock
 from cerberus_core.platform.paths import Folders, folders
+
+if TYPE_CHECKING:
+    import http.client
 
 START = "Start it with `cerberus serve` (or scripts/serve in a checkout)."
 
@@ -44,7 +46,8 @@ class DaemonClient:
         self._token = found.token
 
     def get(self, path: str) -> Any:
-        return self._json("GET", path)
+        body = self._light_get(path)
+        return self._json("GET", path) if body is None else json.loads(body)
 
     def post(self, path: str, body: Any = None, *, timeout: float | None = 30.0) -> Any:
         return self._json("POST", path, body, timeout)
@@ -58,16 +61,37 @@ class DaemonClient:
         try:
             while line := answer.readline():
                 yield line.rstrip(b"\r\n")
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, _broken_http()) as error:
             raise DaemonUnreachable(f"The daemon broke off its answer: {error}") from None
         finally:
             connection.close()
+
+    def _light_get(self, path: str) -> bytes | None:
+        """The body of a plain 200 answer; None for all else, which the full client asks anew.
+
+        `http.client` takes longer to import (email, ssl) than `cerberus status` may run.
+        """
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        request = (
+            f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"
+            f"Authorization: Bearer {self._token}\r\nUser-Agent: cerberus-cli\r\n\r\n"
+        )
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=30) as line:
+                line.sendall(request.encode("ascii"))
+                answer = b"".join(iter(lambda: line.recv(1 << 16), b""))
+        except (OSError, ValueError):
+            return None
+        head, _, body = answer.partition(b"\r\n\r\n")
+        first, *headers = head.lower().split(b"\r\n")
+        whole = b"content-length: %d" % len(body) in headers
+        return body if whole and first.startswith(b"http/1.1 200 ") else None
 
     def _json(self, method: str, path: str, body: Any = None, timeout: float | None = 30.0) -> Any:
         connection, answer = self._open(method, path, body, timeout)
         try:
             data = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, _broken_http()) as error:
             raise DaemonUnreachable(f"The daemon broke off its answer: {error}") from None
         finally:
             connection.close()
@@ -75,7 +99,10 @@ class DaemonClient:
 
     def _open(
         self, method: str, path: str, body: Any, timeout: float | None
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> "tuple[http.client.HTTPConnection, http.client.HTTPResponse]":
+        import http.client
+        from urllib.parse import urlsplit
+
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=timeout)
         headers = {"authorization": f"Bearer {self._token}", "user-agent": "cerberus-cli"}
         data = None
@@ -93,7 +120,7 @@ class DaemonClient:
                 f"The daemon at {self.url} did not answer in time",
                 hint="Is it stopped or very busy? Its log may tell.",
             ) from None
-        except (OSError, http.client.HTTPException):
+        except (OSError, _broken_http()):
             connection.close()
             raise DaemonUnreachable(
                 f"No daemon answers at {self.url}",
@@ -105,8 +132,16 @@ class DaemonClient:
         return connection, answer
 
 
+def _broken_http() -> type[Exception]:
+    from http.client import HTTPException
+
+    return HTTPException
+
+
 def model_path(verb: str, name: str) -> str:
     """The path of a verb on a model; ids hold slashes and colons, and stay path tails."""
+    from urllib.parse import quote
+
     return f"/api/models/{verb}/{quote(name, safe='/')}" if verb else f"/api/models/{quote(name)}"
 
 

@@ -1,5 +1,6 @@
 """`cerberus doctor`: what is wrong here, and what to do."""
 
+import os
 import shutil
 import stat
 from typing import Any
@@ -10,7 +11,7 @@ from cerberus_core.errors import CerberusError, DaemonUnreachable
 
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOW_DISK_GIB = 2
 
@@ -47,7 +48,7 @@ def _settings(findings: list[dict[str, Any]]) -> None:
 
     file = folders().config_file
     try:
-        loaded = load(folders())
+        loaded = load(folders(), os.environ)
     except CerberusError as error:
         _find(findings, "fault", error.message, error.hint)
         return
@@ -59,8 +60,6 @@ def _settings(findings: list[dict[str, Any]]) -> None:
 
 
 def _folders(findings: list[dict[str, Any]]) -> None:
-    import os
-
     from cerberus_core.platform import folders
 
     data = folders().data

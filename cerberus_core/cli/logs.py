@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-_SECRET_KEY = re.compile(r"token|api_?key|authorization|password|secret|cookie", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"token|api[_-]?key|authorization|password|secret|cookie", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 
 
@@ -29,10 +29,16 @@ def set_up() -> None:
 
 
 def redact(_: Any, __: str, event: Any) -> Any:
-    """Drop the values of secret keys, and bearer tokens inside any text."""
-    for key, value in event.items():
-        if _SECRET_KEY.search(key):
-            event[key] = "[removed]"
-        elif isinstance(value, str):
-            event[key] = _BEARER.sub(r"\1 [removed]", value)
-    return event
+    """Drop the values of secret keys, and bearer tokens inside any text, however deep."""
+    return _without_secrets(event)
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: "[removed]" if _SECRET_KEY.search(str(key)) else _without_secrets(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_without_secrets(inner) for inner in value]
+    return _BEARER.sub(r"\1 [removed]", value) if isinstance(value, str) else value

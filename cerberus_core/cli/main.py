@@ -44,18 +44,33 @@ class Commands(TyperGroup):
         return [*COMMANDS, *sorted(set(plugin_command_names()) - set(COMMANDS))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of ours, or for `--help` and completion a stand-in of a plugin's."""
         module = COMMANDS.get(cmd_name)
         if module is not None:
-            app = import_module(f".{module}", __package__).app
-        else:
-            from cerberus_core.loading import load_command, plugin_command_names
+            return _named(cmd_name, import_module(f".{module}", __package__).app)
+        from cerberus_core.loading import plugin_command_names
 
-            if cmd_name not in plugin_command_names():
-                return None
-            app = load_command(cmd_name)
-        command = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
-        command.name = cmd_name
-        return command
+        if cmd_name not in plugin_command_names():
+            return None
+        stand_in = typer.Typer(add_completion=False, rich_markup_mode=None)
+        stand_in.command(help="A plugin's command.")(lambda: None)
+        return _named(cmd_name, stand_in)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """What is called: here, and nowhere else, a plugin's command is imported."""
+        found = super().resolve_command(ctx, args)
+        name = found[0]
+        if name is None or name in COMMANDS:
+            return found
+        from cerberus_core.loading import load_command
+
+        return name, _named(name, load_command(name)), found[2]
+
+
+def _named(name: str, app: Any) -> Any:
+    command = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
+    command.name = name
+    return command
 
 
 root = typer.Typer(
@@ -95,9 +110,11 @@ def run(args: list[str]) -> int:
         return int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        # `cerberus usage | head`: the reader left, and Python must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # `cerberus usage | head`: the reader left, which click and rich make an exit with 1.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
         return 0
     except CerberusError as error:
         from .output import show_error

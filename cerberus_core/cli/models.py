@@ -9,7 +9,7 @@ import typer
 from .daemon_client import DaemonClient, model_path
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A model's id, alias or unique bare name.")]
 

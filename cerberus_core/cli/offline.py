@@ -1,5 +1,6 @@
 """Plugins and models in this process, for commands that work without the daemon."""
 
+import os
 from collections.abc import Sequence
 
 import cerberus_core
@@ -15,7 +16,7 @@ from .output import warn
 
 def plugins_here(folders: Folders) -> tuple[Config, Plugins]:
     """Load the settings and the plugins; warnings go to stderr."""
-    loaded = load(folders)
+    loaded = load(folders, os.environ)
     plugins = load_plugins(loaded.config, folders, core_version=cerberus_core.__version__)
     for warning in [*loaded.warnings, *plugins.warnings]:
         warn(f"! {warning}")

@@ -12,13 +12,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def say(text: str = "") -> None:
-    """A line on stdout."""
+    """A line on stdout, at once: what reads a pipe must not wait for a buffer to fill."""
     sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def say_json(value: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    say(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def warn(text: str) -> None:

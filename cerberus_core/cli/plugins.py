@@ -9,7 +9,7 @@ from cerberus_core.errors import DaemonUnreachable
 from .daemon_client import DaemonClient
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """`cerberus serve`."""
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from .address import parse_address
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -30,26 +31,24 @@ def serve(
     from cerberus_core import daemon
     from cerberus_core.platform import folders
 
+    from .greeting import command_as_typed, greeting
     from .logs import set_up
 
     set_up()
 
-    def on_listening(url: str, warnings: list[str]) -> None:
+    def on_listening(told: daemon.Listening) -> None:
         if json:
-            say_json({"url": url, "warnings": warnings})
-        else:
-            _greet(url, warnings)
+            say_json({"url": told.url, "model": told.model, "warnings": told.warnings})
+            return
+        for warning in told.warnings:
+            warn(f"! {warning}")
+        say(greeting(told.url, told.model, command_as_typed()))
 
-    _run(lambda: daemon.serve(folders(), host=host, port=port, on_listening=on_listening))
-
-
-def _greet(url: str, warnings: list[str]) -> None:
-    for warning in warnings:
-        warn(f"! {warning}")
-    say(f"Cerberus listens at {url}")
-    say('  chat      cerberus chat "Why is the sky blue?"')
-    say("  page      cerberus url   (a link that signs your browser in)")
-    say("  stop      Ctrl-C")
+    _run(
+        lambda: daemon.serve(
+            folders(), host=host, port=port, env=os.environ, on_listening=on_listening
+        )
+    )
 
 
 def _run(main: "Callable[[], Awaitable[None]]") -> None:

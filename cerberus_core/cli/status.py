@@ -5,10 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .daemon_client import DaemonClient
+from cerberus_core.errors import DaemonUnreachable
+
+from .daemon_client import START, DaemonClient
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -25,6 +27,7 @@ def status(
         for line in daemon.lines("GET", "/api/events"):
             if line.startswith(b"data:"):
                 _show(daemon.get("/api/status"), as_json=json, follow=True)
+        raise DaemonUnreachable("The daemon has stopped", hint=START)
 
 
 def _show(status: dict[str, Any], *, as_json: bool, follow: bool) -> None:

@@ -7,7 +7,7 @@ from cerberus_core.platform.paths import folders
 
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

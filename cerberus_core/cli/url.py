@@ -7,7 +7,7 @@ import typer
 from .daemon_client import DaemonClient
 from .output import Json, say, say_json, warn
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from cerberus_core.errors import CerberusError
 from .daemon_client import DaemonClient
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

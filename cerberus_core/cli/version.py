@@ -6,7 +6,7 @@ import cerberus_core
 
 from .output import Json, say, say_json
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -117,7 +117,8 @@ class Manager:
         life = await self._find(name)
         if not life.model.managed:
             raise Unsupported(
-                f"{life.model.id} is served elsewhere; Cerberus neither loads nor unloads it"
+                f"{life.model.id} is served elsewhere; Cerberus neither loads nor unloads it",
+                hint="It can be used as it is.",
             )
         if wait:
             await life.unload()

@@ -71,11 +71,15 @@ class Backend(ABC):
 
     async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
         """Fetch a model; `ref` is in this backend's own notation. Resumes what was begun."""
-        raise Unsupported(f"{self.name} can't pull models")
+        raise Unsupported(
+            f"{self.name} can't pull models", hint="Add the model where it is served."
+        )
 
     async def remove(self, model: ModelInfo) -> None:
         """Delete the files of a model that is not loaded."""
-        raise Unsupported(f"{self.name} can't remove models")
+        raise Unsupported(
+            f"{self.name} can't remove models", hint="Remove the model where it is served."
+        )
 
     async def aclose(self) -> None:
         """Stop whatever it started. Called once, at shutdown, after the unloads."""

@@ -20,6 +20,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 from packaging.utils import canonicalize_name
 
 from cerberus_core import __version__
@@ -76,11 +77,13 @@ async def check_backends(
     A backend whose server is down may raise Unavailable with a hint.
     """
     config = Config(strict_plugins=True, plugins={name: dict(settings or {})})
-    plugins = load_plugins(
-        config,
-        Folders(data_dir, data_dir),
-        core_version=__version__,
-        entry_points=[_entry_point(name)],
+    plugins = await anyio.to_thread.run_sync(
+        lambda: load_plugins(
+            config,
+            Folders(data_dir, data_dir),
+            core_version=__version__,
+            entry_points=[_entry_point(name)],
+        )
     )
     wrong = list(plugins.warnings)
     for backend in plugins.backends.values():

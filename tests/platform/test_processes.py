@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from anyio.to_thread import run_sync as in_thread
 
 from cerberus_core.platform import Exit, spawn, tail
 
@@ -149,16 +150,16 @@ async def test_the_log_is_bounded_and_keeps_its_end(tmp_path: Path) -> None:
     argv = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done"]
     await (await spawn(argv, log=log, log_bytes=4096)).wait()
     assert log.stat().st_size <= 4096
-    assert tail(Path(f"{log}.1")) != ""
-    assert tail(log, 1) == "line 2999"
+    assert await in_thread(tail, Path(f"{log}.1")) != ""
+    assert await in_thread(tail, log, 1) == "line 2999"
 
 
 async def test_the_log_of_the_run_before_is_kept_beside(tmp_path: Path) -> None:
     log = tmp_path / "x"
     for word in ("first", "second"):
         await (await spawn(["echo", word], log=log)).wait()
-    assert tail(log) == "second"
-    assert tail(Path(f"{log}.1")) == "first"
+    assert await in_thread(tail, log) == "second"
+    assert await in_thread(tail, Path(f"{log}.1")) == "first"
 
 
 async def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:

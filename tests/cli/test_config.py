@@ -1,0 +1,100 @@
+"""`cerberus config`: shown, changed with its comments kept, wrong values refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Home
+from tests.disks import fill, small_disk_at
+
+FILE = """# my settings
+[server]
+port = 7000  # the old port
+
+# the key of the cloud
+[plugins.openai.endpoints.acme]
+base_url = "https://acme.example/v1"
+api_key = "sk-very-secret"
+"""
+
+
+def test_path_is_the_file_and_as_json_both_folders(home: Home) -> None:
+    assert home.cli("config", "path").out == f"{home.config_file}\n"
+    assert json.loads(home.cli("config", "path", "--json").out) == {
+        "config": str(home.config_file),
+        "data": str(home.folder / "data"),
+    }
+
+
+def test_show_is_toml_or_json_without_secrets(home: Home) -> None:
+    import tomllib
+
+    home.write(FILE)
+    shown = tomllib.loads(home.cli("config", "show").out)
+    assert shown["server"]["port"] == 7000
+    assert shown["gateway"]["hold_s"] == 5.0
+    assert shown["plugins"]["openai"]["endpoints"]["acme"]["api_key"] == "set"
+    as_json = home.cli("config", "show", "--json").out
+    assert json.loads(as_json)["server"]["token"] is None
+    assert "sk-very-secret" not in as_json
+
+
+def test_set_changes_one_value_and_keeps_every_comment(home: Home) -> None:
+    home.write(FILE)
+    done = home.cli("config", "set", "server.port", "8000")
+    assert (done.code, done.err) == (0, "")
+    assert "next start" in done.out
+    assert home.config_file.read_text() == FILE.replace("7000", "8000")
+    said = json.loads(home.cli("config", "set", 'models."a/b".ttl_s', "60", "--json").out)
+    assert said == {"set": 'models."a/b".ttl_s', "file": str(home.config_file)}
+    shown = json.loads(home.cli("config", "show", "--json").out)
+    assert shown["models"]["a/b"]["ttl_s"] == 60
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("server.port", "many", "server.port"),
+        ("server.port", "99999", "65535"),
+        ("server.prot", "1", "server.port"),
+        ("server", "1", "section"),
+        ("gateway.hold_s", "-1", "gateway.hold_s"),
+        ("nope.x", "1", "nope"),
+    ],
+)
+def test_what_is_wrong_is_a_2_and_the_file_stays(
+    home: Home, key: str, value: str, words: str
+) -> None:
+    home.write(FILE)
+    done = home.cli("config", "set", "--", key, value)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+    assert home.config_file.read_text() == FILE
+
+
+def test_c03_a_broken_file_is_not_written_over(home: Home) -> None:
+    home.write("[server\n")
+    done = home.cli("config", "set", "server.port", "8000")
+    assert done.code == 2
+    assert f"{home.config_file}:1: " in done.err
+    assert home.config_file.read_text() == "[server\n"
+
+
+def test_on_a_full_disk_the_old_file_stays(home: Home) -> None:
+    small_disk = home.folder / "config"
+    with small_disk_at(small_disk):
+        full_disk(home, small_disk)
+
+
+def full_disk(home: Home, small_disk: Path) -> None:
+    home.write(FILE)
+    ballast = fill(small_disk)
+    done = home.cli("config", "set", "server.port", "8000")
+    assert done.code == 2
+    assert "No space left" in done.err
+    assert "as it was" in done.err
+    assert home.config_file.read_text() == FILE
+    assert sorted(p.name for p in small_disk.iterdir() if p.suffix == ".toml") == ["config.toml"]
+    ballast.unlink()
+    assert home.cli("config", "set", "server.port", "8000").code == 0

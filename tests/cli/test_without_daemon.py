@@ -1,0 +1,185 @@
+"""Without a daemon: what works all the same, and what says how to start one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cerberus_core.platform import FileLock
+from tests.cli.conftest import Home
+from tests.processes import clean_env, run_cli
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["status"], ["status", "--follow"], ["chat", "hi"], ["usage"], ["usage", "--last", "3"],
+        ["url"], ["models", "load", "x"], ["models", "unload", "x"],
+    ],
+)  # fmt: skip
+def test_what_needs_the_daemon_says_so_with_a_3(home: Home, args: list[str]) -> None:
+    finished = home.cli(*args)
+    assert finished.code == 3
+    assert f"No daemon runs on {home.folder / 'data'}" in finished.err
+    assert "cerberus serve" in finished.err
+    error = json.loads(home.cli(*args, "--json").err.splitlines()[-1])["error"]
+    assert error["code"] == "daemon_unreachable"
+
+
+def test_looking_leaves_nothing_behind(home: Home) -> None:
+    for args in (["status"], ["version"], ["config", "path"], ["--help"]):
+        home.cli(*args)
+    assert sorted(path.name for path in home.folder.iterdir()) == []
+
+
+def test_a_foreign_server_at_the_old_address_never_sees_the_token(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        port = foreign.getsockname()[1]
+        data = home.folder / "data"
+        data.mkdir()
+        (data / "daemon.json").write_text(f'{{"pid": 1, "url": "http://127.0.0.1:{port}"}}')
+        (data / "daemon.lock").touch()
+        assert home.cli("status").code == 3
+        foreign.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            foreign.accept()
+
+
+def test_a_daemon_that_hangs_up_is_a_3(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    data = home.folder / "data"
+    data.mkdir()
+    (data / "daemon.json").write_text(f'{{"pid": 1, "url": "http://127.0.0.1:{port}"}}')
+    home.write('[server]\ntoken = "abc"\n')
+    with FileLock(data / "daemon.lock"):
+        for args in (["status"], ["chat", "hi"], ["models", "load", "x"], ["doctor"]):
+            finished = home.cli(*args)
+            assert finished.code == (0 if args == ["doctor"] else 3)
+            assert f"No daemon answers at http://127.0.0.1:{port}" in finished.out + finished.err
+
+
+def test_token_makes_one_and_keeps_it(home: Home) -> None:
+    first = home.cli("token").out
+    assert len(first.strip()) >= 32
+    assert home.cli("token").out == first
+    assert json.loads(home.cli("token", "--json").out) == {"token": first.strip()}
+    assert home.config_file.stat().st_mode & 0o777 == 0o600
+    assert first.strip() not in home.cli("config", "show").out
+
+
+def test_the_environment_is_heeded_by_every_command(home: Home) -> None:
+    home.env["CERBERUS_SERVER__TOKEN"] = "from-the-environment"
+    home.env["CERBERUS_SERVER__PORT"] = "8123"
+    assert home.cli("token").out == "from-the-environment\n"
+    shown = json.loads(home.cli("config", "show", "--json").out)
+    assert (shown["server"]["port"], shown["server"]["token"]) == (8123, "set")
+    home.env["CERBERUS_SERVER__PORT"] = "many"
+    for args in (["config", "show"], ["serve"], ["plugins"]):
+        finished = home.cli(*args)
+        assert finished.code == 2
+        assert "CERBERUS_SERVER__PORT" in finished.err
+    doctor = home.cli("doctor")
+    assert doctor.code == 1
+    assert "CERBERUS_SERVER__PORT" in doctor.out
+
+
+def test_plugins_are_shown(home: Home) -> None:
+    home.write('blocked_plugins = ["llamacpp"]\n')
+    shown = home.cli("plugins").out
+    assert "✓ hello (cerberus-hello" in shown
+    assert "○ llamacpp" in shown
+    rows = json.loads(home.cli("plugins", "--json").out)["plugins"]
+    assert {row["name"] for row in rows} >= {"hello", "llamacpp", "openai"}
+
+
+def test_models_are_listed_pulled_and_removed(home: Home) -> None:
+    testing = pytest.importorskip("cerberus_llamacpp.testing")
+    home.write('blocked_plugins = ["hello"]\n')
+    empty = home.cli("models", "ls")
+    assert "cerberus models pull starter" in empty.out
+    folder = home.folder / "data" / "models"
+    (folder / "org").mkdir(parents=True, exist_ok=True)
+    testing.write_gguf(folder / "org" / "tiny.gguf")
+    rows = json.loads(home.cli("models", "ls", "--json").out)["models"]
+    [model] = [row["id"] for row in rows]
+    assert model in home.cli("models", "ls").out
+    unasked = home.cli("models", "rm", model)
+    assert unasked.code == 2
+    assert "--yes" in unasked.err
+    assert home.cli("models", "rm", "--yes", "no-such").code == 4
+    assert home.cli("models", "rm", "--yes", model).out == f"{model} is deleted.\n"
+    assert not list(folder.rglob("*.gguf"))
+
+
+def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
+    pytest.importorskip("cerberus_llamacpp")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    home.env["HF_ENDPOINT"] = f"http://127.0.0.1:{port}"
+    finished = home.cli("models", "pull", "org/tiny-GGUF")
+    assert finished.code == 1
+    assert finished.err.startswith("Error: ")
+    assert len(finished.err.strip().splitlines()) >= 2, "a hint follows"
+
+
+def test_a_pull_where_no_backend_can(home: Home) -> None:
+    home.write('blocked_plugins = ["llamacpp", "hello"]\n')
+    finished = home.cli("models", "pull", "org/tiny-GGUF")
+    assert finished.code == 4
+    assert "cerberus-llamacpp" in finished.err
+
+
+def test_doctor_notes_what_is_missing(home: Home) -> None:
+    shown = home.cli("doctor")
+    assert "No daemon runs" in shown.out
+    findings = json.loads(home.cli("doctor", "--json").out)["findings"]
+    assert all(finding["state"] in ("ok", "note", "fault") for finding in findings)
+    assert not home.config_file.exists()
+
+
+def test_doctor_finds_faults(home: Home) -> None:
+    home.write("[server]\nport = 'x'\n")
+    finished = home.cli("doctor")
+    assert finished.code == 1
+    assert f"✕ {home.config_file}:2: " in finished.out
+
+
+def test_doctor_tells_of_a_file_that_others_can_read(home: Home) -> None:
+    home.write("")
+    home.config_file.chmod(0o644)
+    assert "chmod 600" in home.cli("doctor").out
+
+
+def test_a_reader_that_leaves_early_is_no_error(home: Home) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        ended = subprocess.run(
+            [sys.executable, "-m", "cerberus_core", "plugins"],
+            env=home.env,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_data_folder_that_is_a_file_is_told(home: Home) -> None:
+    (home.folder / "data").write_text("")
+    finished = home.cli("serve", "--port", "0")
+    assert finished.code == 1
+    assert "can't be written" in finished.err
+    assert "CERBERUS_DATA" in finished.err
+
+
+def test_paths_with_every_sort_of_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a b ü 模型 'q' -x"
+    folder.mkdir()
+    shown = run_cli(clean_env(folder), "config", "path").stdout
+    assert shown == f"{folder / 'config' / 'config.toml'}\n"
