@@ -1,5 +1,6 @@
 """`cerberus serve`."""
 
+import gc
 import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -37,6 +38,9 @@ def serve(
     set_up()
 
     def on_listening(told: daemon.Listening) -> None:
+        # What was made at the start stays: the collector need not walk it again and again.
+        gc.collect()
+        gc.freeze()
         if json:
             say_json({"url": told.url, "model": told.model, "warnings": told.warnings})
             return

@@ -18,7 +18,7 @@ from cerberus_core.values import (
 )
 
 from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
-from .engines.launch import physical_cores
+from .engines.launch import default_threads
 from .library import Found, Library
 from .settings import Settings
 
@@ -133,7 +133,7 @@ class LlamaCpp(Backend):
             alias=model.id,
             context=context,
             parallel=plan.parallel or self._settings.parallel,
-            threads=self._settings.threads or physical_cores(),
+            threads=self._settings.threads or default_threads(),
             gpu_layers=self._settings.gpu_layers,
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",

@@ -62,7 +62,7 @@ class Settings:
     threads: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(_at_least(1))
     )
-    """None: one for each physical core."""
+    """None: one for each physical core but one."""
     gpu_layers: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(_at_least(0))
     )

@@ -50,9 +50,13 @@ class Kind(Protocol):
         ...
 
 
-def physical_cores() -> int:
-    """Cores that this process may use, without hyper-threads; at least 1."""
+def default_threads() -> int:
+    """The physical cores that this process may use but one; at least 1.
+
+    llama.cpp's threads spin while they wait for each other: with a thread on
+    every core, whatever else runs (the daemon, a browser) slows all of them down.
+    """
     allowed = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
-    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed) - 1)
