@@ -34,8 +34,8 @@ def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Code of Cerberus that blocks the event loop fails the test, even if somebody
     swallowed the exception. A test that provokes it clears the list.
 
-    Which calls count as blocking: https://pypi.org/project/blockbuster. `flock` and
-    `getaddrinfo` are not among them.
+    Which calls count as blocking is blockbuster's list; `flock` and `getaddrinfo`
+    are not on it.
     """
     calls: list[str] = []
 
