@@ -1,6 +1,7 @@
 """Fixtures of the core's tests: a whole daemon in this process, on real sockets."""
 
 import json
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
@@ -10,9 +11,9 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import attrs
+import blockbuster
 import httpx
 import pytest
-from blockbuster import blockbuster_ctx
 
 from cerberus_core import config as settings
 from cerberus_core import daemon
@@ -29,18 +30,28 @@ SCANNED = [
 
 
 @pytest.fixture(autouse=True)
-def no_blocking_calls() -> Iterator[None]:
-    """Code of Cerberus that blocks the event loop fails the test.
+def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Code of Cerberus that blocks the event loop fails the test, even if somebody
+    swallowed the exception. A test that provokes it clears the list.
 
-    Which calls count as blocking: https://pypi.org/project/blockbuster. `flock` and
-    `getaddrinfo` are not among them.
+    Which calls count as blocking is blockbuster's list; `flock` and `getaddrinfo`
+    are not on it.
     """
-    with blockbuster_ctx(scanned_modules=SCANNED) as found:
+    calls: list[str] = []
+
+    class Recorded(blockbuster.BlockingError):
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            calls.append(name + "\n" + "".join(traceback.format_stack()[-12:-2]))
+
+    monkeypatch.setattr("blockbuster.blockbuster.BlockingError", Recorded)
+    with blockbuster.blockbuster_ctx(scanned_modules=SCANNED) as found:
         found.functions["os.path.abspath"].deactivate()  # text, unless the path is relative
         for function in found.functions.values():
             # A traceback in the log reads source files; faults are rare enough.
             function.can_block_in("structlog/dev.py", "__call__")
-        yield
+        yield calls
+    assert not calls, f"{len(calls)} blocking calls in the event loop, the first: {calls[0]}"
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The daemon's HTTP API, for commands. Standard library alone: it must import fast."""
 
 import json
-import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +70,8 @@ class DaemonClient:
 
         `http.client` takes longer to import (email, ssl) than `cerberus status` may run.
         """
+        import socket
+
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         request = (
             f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"

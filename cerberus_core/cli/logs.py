@@ -1,5 +1,6 @@
 """The daemon's log: lines on stderr, secrets taken out."""
 
+import contextlib
 import logging
 import re
 import sys
@@ -23,9 +24,21 @@ def set_up() -> None:
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_Stderr()),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
+
+
+class _Stderr:
+    """A log that nobody reads any more (its pipe is closed) is no reason to fail."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def redact(_: Any, __: str, event: Any) -> Any:

@@ -6,7 +6,6 @@ wrong is handed to the full loader, whose error says what it is.
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +57,8 @@ def _settings(folders: "Folders", env: Mapping[str, str]) -> tuple[str, int, str
     server: Any = {}
     try:
         with open(folders.config_file, "rb") as file:
+            import tomllib  # not before there is something to read
+
             server = tomllib.load(file).get("server", {})
     except FileNotFoundError:
         pass

@@ -1,6 +1,6 @@
 """What differs between operating systems, and the clock.
 
-Owns folders, file locks, process groups and time. Linux first; darwin and
+Owns folders, file locks, listening sockets, process groups and time. Linux first; darwin and
 windows stand behind the same names, so that everything else is written once.
 Plugins may import from here. Names are imported on first use: the quick
 commands need folders and locks, and not asyncio.

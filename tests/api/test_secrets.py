@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cerberus_core.access import COOKIE_NAME
-from cerberus_core.cli.logs import redact, set_up
+from cerberus_core.cli.logs import redact
 from cerberus_core.testing import ScriptedServer
 from tests.api.wires import raw
 from tests.conftest import Box, StartBox, endpoint
@@ -29,7 +29,6 @@ async def test_u08_the_query_form_is_refused(box: Box) -> None:
 async def test_u08_no_log_no_answer_and_no_upstream_sees_the_token(
     start_box: StartBox, upstream: ScriptedServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    set_up()
     async with start_box(endpoint(upstream)) as box:
         code = (await box.http.post("/api/codes")).json()["code"]
         login = await box.http.post(
