@@ -22,6 +22,7 @@ import cerberus_core
 from cerberus_core import config as settings
 from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Services, build
+from cerberus_core.api.protocol import Protocol
 from cerberus_core.config import Config
 from cerberus_core.engines import Manager, ModelPolicy, Policies
 from cerberus_core.errors import AlreadyRunning, CerberusError
@@ -85,6 +86,7 @@ async def serve(
             server = _Server(
                 uvicorn.Config(
                     await in_thread(build, services),
+                    http=Protocol,
                     lifespan="off",
                     access_log=False,
                     log_config=None,

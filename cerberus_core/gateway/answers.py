@@ -1,6 +1,5 @@
 """Errors in OpenAI's shape, and whole answers to an ASGI client."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,9 +7,9 @@ import msgspec
 from cerberus_core import errors
 from cerberus_core.errors import CerberusError
 
+from .sink import Header
 from .upstream_errors import KeptStatus
 
-Header = tuple[bytes, bytes]
 _encode = msgspec.json.Encoder().encode
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
@@ -53,17 +52,3 @@ def error_body(error: CerberusError) -> bytes:
 def error_event(value: dict[str, Any]) -> bytes:
     """An error as the last event of a stream; no `[DONE]` follows it."""
     return b"data: " + _encode({"error": value}) + b"\n\n"
-
-
-async def send_whole(
-    send: Any, status: int, body: bytes, headers: Iterable[Header] = (JSON_TYPE,)
-) -> None:
-    """A whole answer with its length."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, (b"content-length", str(len(body)).encode())],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})

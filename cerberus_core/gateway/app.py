@@ -17,20 +17,20 @@ from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
 from cerberus_core.values import ModelInfo, new_id
 
-from .answers import JSON_TYPE, error_body, send_whole, status_of
+from .answers import JSON_TYPE, error_body, status_of
 from .clients import Clients
 from .facts import Facts
 from .live import Live, LiveRequests
 from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
+from .sink import Sink, sink_of
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
-WATCH_AFTER_S = 0.05
 _encode = msgspec.json.Encoder().encode
 
 
@@ -74,10 +74,11 @@ class Gateway:
                 await self._relay(path, scope, receive, send)
             elif path == MODELS or path == MODELS + "/":
                 _require(scope, "GET", "HEAD")
-                await self._list(send)
+                await self._list(sink_of(scope, receive, send))
             elif path.startswith(MODELS + "/"):
                 _require(scope, "GET", "HEAD")
-                await self._one(unquote(path[len(MODELS) + 1 :]), send)
+                name = unquote(path[len(MODELS) + 1 :])
+                await self._one(name, sink_of(scope, receive, send))
             else:
                 raise NotFound(
                     f"There is no {unquote(path)}",
@@ -87,48 +88,60 @@ class Gateway:
             return
         except _WrongMethod as error:
             headers = [JSON_TYPE, (b"allow", error.allowed.encode())]
-            await send_whole(send, 405, error_body(error), headers)
+            await sink_of(scope, receive, send).whole(405, headers, error_body(error))
         except CerberusError as error:
-            await send_whole(send, status_of(error), error_body(error))
+            await sink_of(scope, receive, send).whole(
+                status_of(error), [JSON_TYPE], error_body(error)
+            )
 
     async def _relay(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         client, session = _who(scope)
+        sink = sink_of(scope, receive, send)
         try:
             body = await self._read_body(scope, receive)
             parsed = parse(path, body)
         except _TooLarge as error:
-            await send_whole(send, 413, error_body(error))
+            await sink.whole(413, [JSON_TYPE], error_body(error))
             return
         facts = Facts()
         now = self._clock.now()
         live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
-        relay = self._make_relay(parsed, live, send)
+        relay = self._make_relay(parsed, live, sink)
         self.requests.begin(live)
-        watch = _Watch(receive)
+        gone = False
+        task = asyncio.current_task()
+        assert task is not None
+
+        def hung_up() -> None:
+            nonlocal gone
+            gone = True
+            task.cancel()
+
+        sink.when_gone(hung_up)
         try:
             await relay.run()
         except asyncio.CancelledError:
-            if not watch.gone:
+            if not gone:
                 relay.error = relay.error or "Cerberus stopped"
                 raise
             relay.error = relay.error or "the client left before the answer was complete"
             relay.status = CLIENT_GONE
-            watch.task.uncancel()
+            task.uncancel()
         except BaseException as error:
             relay.error = f"{type(error).__name__}: {error}"
             relay.status = relay.status or 500
             raise
         finally:
-            watch.end()
+            sink.forget()
             record = relay.record(session)
             self._store.add(record)
             self.requests.end(live, record)
 
-    def _make_relay(self, parsed: Parsed, live: Live, send: Send) -> Relay:
+    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink) -> Relay:
         return Relay(
             parsed,
             live,
-            send,
+            sink,
             manager=self._manager,
             clients=self._clients,
             options=self._options,
@@ -159,14 +172,14 @@ class Gateway:
             )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _list(self, send: Send) -> None:
+    async def _list(self, sink: Sink) -> None:
         models = await self._manager.models()
         rows = [self._row(model) for model in models if model.problem is None]
-        await send_whole(send, 200, _encode({"object": "list", "data": rows}))
+        await sink.whole(200, [JSON_TYPE], _encode({"object": "list", "data": rows}))
 
-    async def _one(self, name: str, send: Send) -> None:
+    async def _one(self, name: str, sink: Sink) -> None:
         model = await self._manager.model(name)
-        await send_whole(send, 200, _encode(self._row(model)))
+        await sink.whole(200, [JSON_TYPE], _encode(self._row(model)))
 
     def _row(self, model: ModelInfo) -> dict[str, Any]:
         return {
@@ -179,41 +192,6 @@ class Gateway:
             "capabilities": sorted(model.capabilities),
             "loaded": model.loaded,
         }
-
-
-class _Watch:
-    """Cancels the current task when the client hangs up.
-
-    The server's `receive` returns once more then. It is asked only after
-    `WATCH_AFTER_S`: most requests of a fast engine are over by then, and a task
-    for each would cost as much as parsing it.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self.task = task
-        self.gone = False
-        self._receive = receive
-        self._waiting: asyncio.Future[dict[str, Any]] | None = None
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WATCH_AFTER_S, self._begin)
-
-    def end(self) -> None:
-        """Stop watching."""
-        self._timer.cancel()
-        if self._waiting is not None:
-            self._waiting.remove_done_callback(self._hung_up)
-            self._waiting.cancel()
-
-    def _begin(self) -> None:
-        self._waiting = asyncio.ensure_future(self._receive())
-        self._waiting.add_done_callback(self._hung_up)
-
-    def _hung_up(self, waiting: "asyncio.Future[dict[str, Any]]") -> None:
-        if not waiting.cancelled():
-            self.gone = True
-            self.task.cancel()
 
 
 class _TooLarge(BadRequest):

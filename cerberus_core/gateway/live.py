@@ -51,8 +51,8 @@ class LiveRequests:
         self._publish = publish
         self._clock = clock
         self._requests: dict[str, Live] = {}
-        self._window = 0
         self._count = 0
+        """Events since the last tick."""
         self.total = 0
 
     def __len__(self) -> int:
@@ -79,16 +79,10 @@ class LiveRequests:
             await self._clock.sleep(1.0)
             if self._count > FLOOD:
                 self._publish("reload", {})
-                self._count = 0
+            self._count = 0
             for live in list(self._requests.values())[:FLOOD]:
                 self._publish("request", live.value())
 
     def _room(self) -> bool:
-        window = int(self._clock.monotonic())
-        if window != self._window:
-            if self._count > FLOOD:
-                self._publish("reload", {})
-            self._window = window
-            self._count = 0
         self._count += 1
         return self._count <= FLOOD

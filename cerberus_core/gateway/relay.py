@@ -17,7 +17,7 @@ from cerberus_core.platform import Clock
 from cerberus_core.values import Record
 
 from . import body, sse
-from .answers import JSON_TYPE, Header, error_body, error_event, error_value, send_whole, status_of
+from .answers import JSON_TYPE, error_body, error_event, error_value, status_of
 from .assemble import Assembler
 from .clients import Clients
 from .decode import Decoder
@@ -25,11 +25,10 @@ from .holding import Holding
 from .live import Live
 from .options import Options
 from .request import Parsed
+from .sink import Header, Sink
 from .stream import OpenAIStream, UpstreamError
 from .upstream import Answer, ConnectionLost, Request
 from .upstream_errors import Refused, excerpt, message_of, refusal
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 CLIENT_GONE = 499
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -46,7 +45,7 @@ class Relay:
         self,
         parsed: Parsed,
         live: Live,
-        send: Send,
+        sink: Sink,
         *,
         manager: Manager,
         clients: Clients,
@@ -56,7 +55,7 @@ class Relay:
         self._parsed = parsed
         self._live = live
         self._facts = live.facts
-        self._send = send
+        self._sink = sink
         self._manager = manager
         self._clients = clients
         self._options = options
@@ -107,7 +106,10 @@ class Relay:
 
     async def _answer(self) -> None:
         try:
-            await self._patiently(self._acquire(), self._loading_comment)
+            # Kept on self at once: a cancellation right after must find it to release it.
+            self._lease = self._manager.try_acquire(self._parsed.model)
+            if self._lease is None:
+                await self._patiently(self._acquire(), self._loading_comment)
             assert self._lease is not None
             self._live.phase = "prefill"
             self._live.model = self._lease.model.id
@@ -125,11 +127,8 @@ class Relay:
                 self._lease.release()
 
     async def _acquire(self) -> None:
-        # Kept on self at once: a cancellation right after must find it to release it.
-        self._lease = self._manager.try_acquire(self._parsed.model)
-        if self._lease is None:
-            self._lease = await self._manager.acquire(self._parsed.model)
-            self._load_s = self._lease.load_s
+        self._lease = await self._manager.acquire(self._parsed.model)
+        self._load_s = self._lease.load_s
 
     async def _open(self, lease: Lease) -> None:
         request = Request(
@@ -152,8 +151,8 @@ class Relay:
             if passed is not None and not self._started:
                 self.status = answer.status
                 self.error = error.message
-                await send_whole(
-                    self._send, answer.status, passed, self._reply_headers(answer, JSON_TYPE)
+                await self._sink.whole(
+                    answer.status, self._reply_headers(answer, JSON_TYPE), passed
                 )
                 return
             raise error
@@ -200,7 +199,7 @@ class Relay:
             # It was asked for a stream and gave a whole answer: nothing to stream, so pass it on.
             _log.info("stream_asked_whole_given", model=self._live.model)
         self.status = answer.status
-        await send_whole(self._send, answer.status, out, self._reply_headers(answer, JSON_TYPE))
+        await self._sink.whole(answer.status, self._reply_headers(answer, JSON_TYPE), out)
 
     async def _pass_stream(self, answer: Answer, decoder: Decoder) -> None:
         stream = OpenAIStream(
@@ -209,14 +208,14 @@ class Relay:
             wants_usage=self._parsed.wants_usage,
             now=self._clock.monotonic,
         )
-        read, send, keepalive_s = answer.read, self._send, self._options.keepalive_s
+        read, keepalive_s = answer.read, self._options.keepalive_s
         quiet_since = self._clock.monotonic()
         while not stream.done:
             chunk = await read(keepalive_s if self._started else self._hold_left())
             if chunk is None:
                 self._check_silence(quiet_since)
                 await self._start_stream()
-                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+                await self._sink.piece(KEEP_ALIVE, True)
                 continue
             if not chunk:
                 break
@@ -302,12 +301,12 @@ class Relay:
                 (b"x-accel-buffering", b"no"),
                 (b"x-request-id", self._live.id.encode()),
             ]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._sink.start(200, headers)
 
     async def _emit(self, data: bytes, *, more: bool = True) -> None:
         if not self._started:
             await self._start_stream()
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        await self._sink.piece(data, more)
 
     async def _fail(self, error: CerberusError) -> None:
         self.error = error.message
@@ -321,7 +320,7 @@ class Relay:
             headers.append((b"retry-after", b"5"))
         if isinstance(error, Refused) and error.retry_after is not None:
             headers.append((b"retry-after", error.retry_after.encode("latin-1", "replace")))
-        await send_whole(self._send, self.status, error_body(error), headers)
+        await self._sink.whole(self.status, headers, error_body(error))
 
     # Small things.
 

@@ -23,7 +23,7 @@ REQUIRED = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Parsed:
     """`body` as it came; `model` as the client named it."""
 
@@ -65,7 +65,7 @@ def parse(path: str, body: bytes) -> Parsed:
         raise BadRequest(
             what, hint='Send an object such as {"model": "…", "messages": […]}.'
         ) from None
-    model = _typed(fields, "model", str, "a string")
+    model = _plain_text(fields.get("model")) or _typed(fields, "model", str, "a string")
     if not model:
         raise BadRequest(
             "`model` is missing", hint="GET /v1/models lists the names.", code="model_missing"
@@ -85,6 +85,16 @@ def parse(path: str, body: bytes) -> Parsed:
         wants_usage=stream and _options(fields).get("include_usage") is True,
         fields=fields,
     )
+
+
+def _plain_text(raw: Raw | None) -> str | None:
+    """A JSON string without escapes, which nearly every model name is; None for all else."""
+    if raw is None:
+        return None
+    data = bytes(raw)
+    if data[:1] != b'"' or b"\\" in data:
+        return None
+    return data[1:-1].decode()
 
 
 def _typed(fields: _Fields, key: str, kind: type[Any], expected: str) -> Any:

@@ -16,7 +16,7 @@ N = TypeVar("N", int, float)
 
 def encode(records: Iterable[Record]) -> bytes:
     """One line for each record."""
-    return b"".join(_encoder.encode(record) + b"\n" for record in records)
+    return _encoder.encode_lines(records)
 
 
 def decode(data: bytes) -> tuple[list[Record], int]:

@@ -14,7 +14,7 @@ class ConnectionLost(Exception):
         self.before_answer = before_answer
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Request:
     """A POST of JSON. `headers` may hold a key."""
 

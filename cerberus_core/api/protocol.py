@@ -1,0 +1,108 @@
+"""uvicorn's HTTP protocol with a short way out for the gateway.
+
+Parsing, pipelining, limits and shutdown are uvicorn's. Added is what the hot
+path needs of a server (`gateway.sink.Sink`): a whole answer in one write, a
+stream's pieces without a message for each, and a callback when the client
+leaves, so that no task has to wait for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from cerberus_core.gateway.sink import EXTENSION, Header
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer; a `Sink` beside ASGI's `send`."""
+
+    gone: Callable[[], None] | None = None
+
+    async def whole(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+        if self.disconnected:
+            return
+        head = self._head(status, headers)
+        head.append(b"content-length: %d\r\n\r\n" % len(body))
+        if self.scope["method"] != "HEAD":
+            head.append(body)
+        self.response_started = True
+        self.transport.write(b"".join(head))
+        self._complete()
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        if self.disconnected:
+            return
+        head = self._head(status, headers)
+        # A client of HTTP/1.0 reads to the end of the connection.
+        self.chunked_encoding = self.scope["http_version"] != "1.0"
+        head.append(b"transfer-encoding: chunked\r\n\r\n" if self.chunked_encoding else b"\r\n")
+        self.response_started = True
+        self.transport.write(b"".join(head))
+
+    async def piece(self, data: bytes, more: bool) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if self.chunked_encoding:
+            data = b"%x\r\n%s\r\n" % (len(data), data) if data else b""
+            if not more:
+                data += b"0\r\n\r\n"
+        self.transport.write(data)
+        if not more:
+            self._complete()
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        self.gone = callback
+        if self.disconnected:
+            asyncio.get_running_loop().call_soon(self.hung_up)
+
+    def forget(self) -> None:
+        self.gone = None
+
+    def hung_up(self) -> None:
+        """The connection is lost: tell whoever asked, once."""
+        callback, self.gone = self.gone, None
+        if callback is not None:
+            callback()
+
+    def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
+        head = [STATUS_LINE[status]]
+        for name, value in (*self.default_headers, *headers):
+            head += (name, b": ", value, b"\r\n")
+        if not self.keep_alive:
+            head.append(b"connection: close\r\n")
+        return head
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
+class Protocol(HttpToolsProtocol):
+    """Gives each request a `Cycle`, and tells it when its client has left."""
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        cycle: Any = self.cycle
+        if type(cycle) is RequestResponseCycle:
+            cycle.__class__ = Cycle
+            extensions: Any = {EXTENSION: cycle}
+            self.scope["extensions"] = extensions
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        cycle = self.cycle
+        if isinstance(cycle, Cycle) and cycle.disconnected:
+            cycle.hung_up()
+        for waiting, _ in self.pipeline:  # asked already, not yet begun
+            waiting.disconnected = True
