@@ -13,6 +13,8 @@
     │  ├─ EngineLost          the engine went away while it was in use
     │  ├─ UpstreamFailed      an endpoint answered with nonsense, too late or not at all
     │  └─ DaemonUnreachable   `cerberus serve` does not answer
+    ├─ AddressRefused         the address can't be listened on
+    │  └─ AddressInUse
     └─ AlreadyRunning         another daemon owns this data folder
 
 An error speaks to the person: `message` says what happened, `hint` what to do
@@ -22,6 +24,8 @@ map errors to HTTP, only `cli/` prints them.
 
 __all__ = [
     "AccessDenied",
+    "AddressInUse",
+    "AddressRefused",
     "AlreadyRunning",
     "BadRequest",
     "CerberusError",
@@ -124,6 +128,18 @@ class DaemonUnreachable(Unavailable):
     """`cerberus serve` does not answer."""
 
     code = "daemon_unreachable"
+
+
+class AddressRefused(CerberusError):
+    """The address can't be listened on."""
+
+    code = "address_refused"
+
+
+class AddressInUse(AddressRefused):
+    """Somebody else listens there."""
+
+    code = "address_in_use"
 
 
 class AlreadyRunning(CerberusError):

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-import structlog
-
 from cerberus_core.engines import Lease, Manager
 from cerberus_core.errors import BadRequest, CerberusError, EngineLost, UpstreamFailed
 from cerberus_core.platform import Clock
@@ -24,6 +22,7 @@ from .decode import Decoder
 from .holding import Holding
 from .live import Live
 from .options import Options
+from .reading import Reading
 from .request import Parsed
 from .sink import Header, Sink
 from .stream import OpenAIStream, UpstreamError
@@ -32,10 +31,6 @@ from .upstream_errors import Refused, excerpt, message_of, refusal
 
 CLIENT_GONE = 499
 KEEP_ALIVE = b": keep-alive\n\n"
-WHOLE_LIMIT = 64 << 20
-"""Bytes of a whole answer that is taken apart; a larger one is refused."""
-
-_log = structlog.get_logger("gateway")
 
 
 class Relay:
@@ -140,12 +135,12 @@ class Relay:
         try:
             self._upstream = await client.open(request, self._options.silence_s or None)
         except TimeoutError:
-            raise self._silent() from None
+            raise self._reading.silent() from None
 
     async def _pass_on(self, answer: Answer) -> None:
         decoder = Decoder(answer.headers.get("content-encoding", ""))
         if not 200 <= answer.status < 300:
-            data = await self._read_whole(answer, decoder)
+            data = await self._reading.whole(answer, decoder)
             assert self._lease is not None
             passed, error = refusal(answer.status, answer.headers, data, self._lease.model)
             if passed is not None and not self._started:
@@ -160,28 +155,15 @@ class Relay:
         if streams and self._parsed.stream:
             await self._pass_stream(answer, decoder)
         elif streams:
-            await self._pass_whole(answer, await self._assemble(answer, decoder))
-        else:
-            await self._pass_whole(answer, await self._read_whole(answer, decoder))
-
-    async def _assemble(self, answer: Answer, decoder: Decoder) -> bytes:
-        whole = Assembler(self._facts, now=self._clock.monotonic)
-        limit = self._options.silence_s or 3600.0
-        while not whole.done:
-            chunk = await answer.read(limit)
-            if chunk is None:
-                if self._options.silence_s:
-                    raise self._silent()
-                continue
-            if not chunk:
-                break
+            whole = Assembler(self._facts, now=self._clock.monotonic)
             try:
-                whole.feed(decoder.feed(chunk))
+                data = await self._reading.assembled(answer, decoder, whole)
             except UpstreamError as error:
                 raise self._told(error.payload) from None
-        if not (whole.done or whole.complete):
-            raise self._cut_off()
-        return whole.answer()
+            await self._pass_whole(answer, data)
+            await answer.rest()
+        else:
+            await self._pass_whole(answer, await self._reading.whole(answer, decoder))
 
     async def _pass_whole(self, answer: Answer, data: bytes) -> None:
         try:
@@ -195,9 +177,8 @@ class Relay:
         if error is not None and bytes(error) != b"null" and "choices" not in fields:
             raise self._told(bytes(error))
         out = body.finish(fields, public_model=self._public_model, extra=self._cerberus())
-        if self._parsed.stream:
-            # It was asked for a stream and gave a whole answer: nothing to stream, so pass it on.
-            _log.info("stream_asked_whole_given", model=self._live.model)
+        if self._started:
+            raise UpstreamFailed(f"{self._name} was asked for a stream and gave a whole answer")
         self.status = answer.status
         await self._sink.whole(answer.status, self._reply_headers(answer, JSON_TYPE), out)
 
@@ -229,8 +210,9 @@ class Relay:
             if out:
                 await self._emit(out)
         if not (stream.done or stream.finished):
-            raise self._cut_off()
+            raise self._reading.cut_off()
         await self._emit(stream.tail(self._cerberus()), more=False)
+        await answer.rest()
 
     # Waiting.
 
@@ -257,37 +239,7 @@ class Relay:
     def _check_silence(self, since: float) -> None:
         limit = self._options.silence_s
         if limit and self._clock.monotonic() - since >= limit:
-            raise self._silent()
-
-    def _cut_off(self) -> UpstreamFailed:
-        return UpstreamFailed(
-            f"{self._name} closed the answer before it was finished: it is cut off",
-            code="answer_cut_off",
-        )
-
-    def _silent(self) -> UpstreamFailed:
-        return UpstreamFailed(
-            f"{self._name} sent nothing for {self._options.silence_s:g} s",
-            hint="The limit is `gateway.silence_s` in config.toml; 0 switches it off.",
-            code="upstream_silent",
-        )
-
-    async def _read_whole(self, answer: Answer, decoder: Decoder) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        limit = self._options.silence_s or 3600.0
-        while True:
-            chunk = await answer.read(limit)
-            if chunk is None:
-                if self._options.silence_s:
-                    raise self._silent()
-                continue
-            if not chunk:
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.append(decoder.feed(chunk))
-            size += len(pieces[-1])
-            if size > WHOLE_LIMIT:
-                raise UpstreamFailed(f"{self._name} answered with more than 64 MiB")
+            raise self._reading.silent()
 
     # Sending.
 
@@ -323,6 +275,10 @@ class Relay:
         await self._sink.whole(self.status, headers, error_body(error))
 
     # Small things.
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(name=self._name, silence_s=self._options.silence_s)
 
     @property
     def _name(self) -> str:

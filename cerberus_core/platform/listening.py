@@ -4,19 +4,7 @@ import errno
 import os
 import socket
 
-from cerberus_core.errors import CerberusError
-
-
-class AddressRefused(CerberusError):
-    """The address can't be listened on."""
-
-    code = "address_refused"
-
-
-class AddressInUse(AddressRefused):
-    """Somebody else listens there."""
-
-    code = "address_in_use"
+from cerberus_core.errors import AddressInUse, AddressRefused
 
 
 def listen(host: str, port: int) -> socket.socket:

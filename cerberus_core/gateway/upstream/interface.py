@@ -1,9 +1,12 @@
 """What the relay needs of a client."""
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import attrs
+
+REST_S = 0.05
 
 
 class ConnectionLost(Exception):
@@ -36,6 +39,14 @@ class Answer(ABC):
 
         Raises `ConnectionLost` if the far side hung up before the end.
         """
+
+    async def rest(self) -> None:
+        """Wait a moment for the end of an answer whose last word has come.
+
+        Its framing ends right after; with that read, the connection can be kept.
+        """
+        with contextlib.suppress(ConnectionLost):
+            await self.read(REST_S)
 
     @abstractmethod
     def close(self) -> None:
