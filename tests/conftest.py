@@ -50,6 +50,9 @@ def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         for function in found.functions.values():
             # A traceback in the log reads source files; faults are rare enough.
             function.can_block_in("structlog/dev.py", "__call__")
+            # A test that makes its files is no daemon.
+            for maker in ("write_gguf", "copy_gguf", "_folder"):
+                function.can_block_in("cerberus_llamacpp/testing.py", maker)
         yield calls
     assert not calls, f"{len(calls)} blocking calls in the event loop, the first: {calls[0]}"
 

@@ -54,7 +54,8 @@ class LlamaCpp(Backend):
         if engine is None or not engine.alive:
             found = await self._find(model)
             kind = await self._engine_kind()
-            launch = self._launch(found, model, plan)
+            threads = self._settings.threads or await asyncio.to_thread(default_threads)
+            launch = self._launch(found, model, plan, threads)
             engine = await start(
                 kind, launch, self._settings.stall_s, lambda: report(LoadProgress())
             )
@@ -123,7 +124,7 @@ class LlamaCpp(Backend):
             self._kind = await asyncio.to_thread(_choose, self._settings)
         return self._kind
 
-    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan) -> Launch:
+    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan, threads: int) -> Launch:
         context = plan.context or self._settings.context
         if found.ctx:
             context = min(context, found.ctx)
@@ -133,7 +134,7 @@ class LlamaCpp(Backend):
             alias=model.id,
             context=context,
             parallel=plan.parallel or self._settings.parallel,
-            threads=self._settings.threads or default_threads(),
+            threads=threads,
             gpu_layers=self._settings.gpu_layers,
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",

@@ -32,6 +32,9 @@ WIDE = f"""A word: {"x" * 300}, and `{"code" * 60}`
 > https://example.org/{"path/" * 40}
 """
 
+# Colours on their way to others are no looks to judge.
+AT_REST = "Promise.allSettled(document.getAnimations().map((one) => one.finished))"
+
 SIDEWAYS = """() => [document.documentElement, document.body,
     ...document.querySelectorAll(".pane, .column, .scroll, main")]
   .filter(e => getComputedStyle(e).display !== "contents")
@@ -94,6 +97,7 @@ def test_the_measures_find_what_they_are_for(scripted: Scripted, visit: OpenVisi
 
 
 def well_made(page: Page, *, phone: bool) -> None:
+    page.evaluate(AT_REST)
     assert page.evaluate(SIDEWAYS) == []
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(TWICE) == []
