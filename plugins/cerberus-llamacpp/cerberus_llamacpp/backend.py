@@ -54,7 +54,9 @@ class LlamaCpp(Backend):
         if engine is None or not engine.alive:
             found = await self._find(model)
             kind = await self._engine_kind()
-            threads = self._settings.threads or await asyncio.to_thread(default_threads)
+            threads = self._settings.threads
+            if threads is None:
+                threads = await asyncio.to_thread(default_threads)
             launch = self._launch(found, model, plan, threads)
             engine = await start(
                 kind, launch, self._settings.stall_s, lambda: report(LoadProgress())
