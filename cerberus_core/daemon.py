@@ -59,13 +59,15 @@ async def serve(
     port: int | None = None,
     env: Mapping[str, str] | None = None,
     on_listening: Callable[[Listening], None] = lambda _: None,
+    on_stopping: Callable[[int], None] = lambda _: None,
     clock: Clock | None = None,
     stop: anyio.Event | None = None,
 ) -> None:
     """Run until SIGINT, SIGTERM or `stop`. `host` and `port` win over the settings.
 
     `env` are the variables that may override settings; None: the file alone.
-    `on_listening` is called once requests are taken. Raises `ConfigError`,
+    `on_listening` is called once requests are taken, `on_stopping` with the number of
+    running answers when a signal came. Raises `ConfigError`,
     `AlreadyRunning`, `AddressRefused`.
     """
     clock = clock or SystemClock()
@@ -101,7 +103,9 @@ async def serve(
                 after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_on_signal, server)
+                tasks.start_soon(
+                    _stop_on_signal, server, services.gateway.requests.__len__, on_stopping
+                )
                 tasks.start_soon(_announce, server, services, config.default_model, on_listening)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
@@ -112,10 +116,14 @@ async def serve(
                 tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(server: uvicorn.Server) -> None:
+async def _stop_on_signal(
+    server: uvicorn.Server, running: Callable[[], int], on_stopping: Callable[[int], None]
+) -> None:
     """The first signal asks for a stop; a second one cuts running answers off."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
+            if not server.should_exit:
+                on_stopping(running())
             server.force_exit = server.should_exit
             server.should_exit = True
 

@@ -46,6 +46,8 @@ class CerberusError(Exception):
     """Base of all: `message` (what happened), `hint` (what to do, or None), `code`."""
 
     code = "error"
+    retry_after_s: int | None = None
+    """When asking again may help, in seconds."""
 
     def __init__(self, message: str, *, hint: str | None = None, code: str | None = None) -> None:
         super().__init__(message)

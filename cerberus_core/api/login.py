@@ -1,10 +1,9 @@
 """From a one-time code to the browser's cookie."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import attrs
-from litestar import Controller, Request, Response, post
+from litestar import Controller, Response, post
 from litestar.datastructures import Cookie
 from litestar.params import JSONBody
 
@@ -12,7 +11,7 @@ from cerberus_core.access import COOKIE_MAX_AGE_S, COOKIE_NAME, make_cookie
 from cerberus_core.access.codes import LIFE_S
 from cerberus_core.errors import AccessDenied
 
-from .services import Given
+from .services import Given, Services
 
 
 @attrs.frozen(kw_only=True)
@@ -45,9 +44,7 @@ class LoginController(Controller):
         )
 
     @post("/login", summary="Exchange a code for a cookie", status_code=204)
-    async def login(
-        self, services: Given, request: Request[Any, Any, Any], data: JSONBody[Login]
-    ) -> Response[None]:
+    async def login(self, services: Given, data: JSONBody[Login]) -> Response[None]:
         """Public: the code is the proof."""
         if not services.codes.redeem(data.code):
             raise AccessDenied(
@@ -56,15 +53,15 @@ class LoginController(Controller):
                 code="bad_code",
             )
         value = make_cookie(services.token, services.clock.now().timestamp())
-        return Response(None, status_code=204, cookies=[_cookie(request, value, COOKIE_MAX_AGE_S)])
+        return Response(None, status_code=204, cookies=[_cookie(services, value, COOKIE_MAX_AGE_S)])
 
     @post("/logout", summary="Forget this browser", status_code=204, sync_to_thread=False)
-    def logout(self, request: Request[Any, Any, Any]) -> Response[None]:
+    def logout(self, services: Given) -> Response[None]:
         """Takes the cookie away."""
-        return Response(None, status_code=204, cookies=[_cookie(request, "", 0)])
+        return Response(None, status_code=204, cookies=[_cookie(services, "", 0)])
 
 
-def _cookie(request: Request[Any, Any, Any], value: str, max_age: int) -> Cookie:
+def _cookie(services: Services, value: str, max_age: int) -> Cookie:
     return Cookie(
         key=COOKIE_NAME,
         value=value,
@@ -72,5 +69,5 @@ def _cookie(request: Request[Any, Any, Any], value: str, max_age: int) -> Cookie
         path="/",
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=services.url().startswith("https:"),
     )

@@ -25,7 +25,7 @@ class Cycle(RequestResponseCycle):
     gone: Callable[[], None] | None = None
 
     async def whole(self, status: int, headers: Sequence[Header], body: bytes) -> None:
-        if self.disconnected:
+        if self._gone():
             return
         head = self._head(status, headers)
         head.append(b"content-length: %d\r\n\r\n" % len(body))
@@ -36,7 +36,7 @@ class Cycle(RequestResponseCycle):
         self._complete()
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
-        if self.disconnected:
+        if self._gone():
             return
         head = self._head(status, headers)
         # A client of HTTP/1.0 reads to the end of the connection.
@@ -48,7 +48,7 @@ class Cycle(RequestResponseCycle):
     async def piece(self, data: bytes, more: bool) -> None:
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
-        if self.disconnected:
+        if self._gone():
             return
         if self.chunked_encoding:
             data = b"%x\r\n%s\r\n" % (len(data), data) if data else b""
@@ -72,6 +72,9 @@ class Cycle(RequestResponseCycle):
         if callback is not None:
             callback()
 
+    def _gone(self) -> bool:
+        return self.disconnected or self.transport.is_closing()
+
     def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
         head = [STATUS_LINE[status]]
         for name, value in (*self.default_headers, *headers):
@@ -91,6 +94,8 @@ class Cycle(RequestResponseCycle):
 class Protocol(HttpToolsProtocol):
     """Gives each request a `Cycle`, and tells it when its client has left."""
 
+    running: RequestResponseCycle | None = None
+
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         cycle: Any = self.cycle
@@ -99,10 +104,17 @@ class Protocol(HttpToolsProtocol):
             extensions: Any = {EXTENSION: cycle}
             self.scope["extensions"] = extensions
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        # Not always `self.cycle`: a client may have sent its next request already.
+        self.running = cycle
+        super()._start_asgi_task(cycle, app)
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        cycle = self.cycle
-        if isinstance(cycle, Cycle) and cycle.disconnected:
-            cycle.hung_up()
-        for waiting, _ in self.pipeline:  # asked already, not yet begun
-            waiting.disconnected = True
+        self.pipeline.clear()
+        cycle = self.running
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if isinstance(cycle, Cycle):
+                cycle.hung_up()

@@ -94,8 +94,14 @@ def _plugins(findings: list[dict[str, Any]]) -> None:
 
 
 async def _backends(findings: list[dict[str, Any]], backends: dict[str, Any]) -> None:
+    from .offline import list_of
+
     for backend in backends.values():
-        availability = await backend.available()
+        try:
+            availability = await backend.available()
+        except Exception as error:  # noqa: BLE001 - a plugin's fault is a finding
+            _find(findings, "fault", f"Backend {backend.name}: {type(error).__name__}: {error}")
+            continue
         state = "ok" if availability.ok else "fault"
         what = f"Backend {backend.name}"
         what += f": {availability.detail}" if availability.detail else ""
@@ -103,13 +109,14 @@ async def _backends(findings: list[dict[str, Any]], backends: dict[str, Any]) ->
         if not availability.ok:
             continue
         try:
-            models = await backend.list()
+            models = await list_of(backend)
         except CerberusError as error:
             _find(findings, "fault", f"Backend {backend.name}: {error.message}", error.hint)
             continue
         good = [model for model in models if model.problem is None]
         hint = None if good else "`cerberus models pull starter` fetches a small one."
-        _find(findings, "ok" if good else "note", f"  {len(good)} models", hint)
+        count = f"{len(good)} model" + ("" if len(good) == 1 else "s")
+        _find(findings, "ok" if good else "note", f"  {count}", hint)
         for model in models:
             if model.problem is not None:
                 _find(findings, "note", f"  {model.id}: {model.problem}")

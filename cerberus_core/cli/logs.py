@@ -15,6 +15,10 @@ _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 def set_up() -> None:
     """Everything at INFO and above goes to stderr, one line each."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    # Answers that a stop cuts off are told to their clients and in their records.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not str(record.msg).startswith("Cancel %s running task")
+    )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

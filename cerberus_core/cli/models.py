@@ -52,6 +52,7 @@ def _list_here() -> list[dict[str, Any]]:
 def _table(models: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in (
@@ -64,9 +65,8 @@ def _table(models: list[dict[str, Any]]) -> None:
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or model["detail"] or ""
-        table.add_row(
-            model["id"], state, _size(model["size_mib"]), _number(model["ctx"]), can, note
-        )
+        cells = [model["id"], state, _size(model["size_mib"]), _number(model["ctx"]), can, note]
+        table.add_row(*[Text(_one_line(cell)) for cell in cells])  # names are text, not markup
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -77,6 +77,11 @@ _STATES = {
     "draining": "◐ draining",
     "failed": "✕ failed",
 }
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks and control characters, which would move a terminal's cursor."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _size(mib: int | None) -> str:

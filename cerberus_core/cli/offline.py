@@ -3,9 +3,12 @@
 import os
 from collections.abc import Sequence
 
+import anyio
+
 import cerberus_core
 from cerberus_core.config import Config, load
-from cerberus_core.errors import CerberusError, ModelNotFound, NotFound
+from cerberus_core.engines.catalog import LIST_LIMIT_S
+from cerberus_core.errors import CerberusError, ModelNotFound, NotFound, PluginError, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.loading import Plugins, load_plugins
 from cerberus_core.platform import Folders
@@ -28,10 +31,25 @@ async def models_here(plugins: Plugins) -> list[ModelInfo]:
     models: list[ModelInfo] = []
     for backend in plugins.backends.values():
         try:
-            models += await backend.list()
+            models += await list_of(backend)
         except CerberusError as error:
-            warn(f"! {backend.name}: {error.message}")
+            warn(f"! {backend.name}: {error.message}" + (f" {error.hint}" if error.hint else ""))
     return sorted(models, key=lambda model: model.id)
+
+
+async def list_of(backend: Backend) -> Sequence[ModelInfo]:
+    """What it lists, under a time limit. Raises `CerberusError` whatever it raises."""
+    try:
+        with anyio.fail_after(LIST_LIMIT_S):
+            return await backend.list()
+    except TimeoutError:
+        raise Unavailable(f"did not list its models within {LIST_LIMIT_S:.0f} s") from None
+    except CerberusError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"{type(error).__name__}: {error}", hint="This is a fault of the plugin."
+        ) from error
 
 
 async def find_here(plugins: Plugins, name: str) -> tuple[Backend, ModelInfo]:

@@ -48,9 +48,18 @@ def serve(
             warn(f"! {warning}")
         say(greeting(told.url, told.model, command_as_typed()))
 
+    def on_stopping(running: int) -> None:
+        waits = f"; {running} still answering (Ctrl-C again cuts off)" if running else ""
+        warn(f"Stopping{waits}")
+
     _run(
         lambda: daemon.serve(
-            folders(), host=host, port=port, env=os.environ, on_listening=on_listening
+            folders(),
+            host=host,
+            port=port,
+            env=os.environ,
+            on_listening=on_listening,
+            on_stopping=on_stopping,
         )
     )
 

@@ -110,11 +110,12 @@ def _known(value: Any, form: str = "{}") -> str:
 def _print_table(headers: list[str], rows: list[list[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         left = header in ("MODEL", "WHEN", "")
         table.add_column(header, justify="left" if left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*[Text(cell) for cell in row])  # names are text, not markup
     Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,5 +1,6 @@
 """The backends' lists, cached and merged."""
 
+import asyncio
 from collections.abc import Mapping
 
 import anyio
@@ -10,6 +11,8 @@ from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import ModelInfo
 
+PATIENCE_S = 0.3
+"""Seconds that a request waits for a backend that failed to answer last time."""
 LIST_LIMIT_S = 10.0
 """Seconds one backend may take to list its models; its last list is used after that."""
 
@@ -20,7 +23,8 @@ class Catalog:
     """Asks every backend at most once in `ttl_s` seconds, all at the same time.
 
     A backend that fails or is too slow keeps its last list, and `problems`
-    says why.
+    says why. One that is known to be slow or down is waited for `PATIENCE_S`
+    and no longer: its answer comes in when it comes.
     """
 
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
@@ -30,29 +34,31 @@ class Catalog:
         self._ttl_s = ttl_s
         self._lists: dict[str, list[ModelInfo]] = {}
         self._asked_at: float | None = None
-        self._lock = anyio.Lock()
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def models(self, *, fresh: bool) -> dict[str, ModelInfo] | None:
-        """All models by id, or None if the last answer still holds."""
-        came = self._clock.monotonic()
-        if not fresh and not self._stale(came):
-            return None
-        async with self._lock:
-            if self._asked_at is not None and self._asked_at > came:
-                return self._merged()  # somebody asked while we waited
-            if not fresh and not self._stale(self._clock.monotonic()):
-                return self._merged()
-            async with anyio.create_task_group() as tasks:
-                for backend in self._backends.values():
-                    tasks.start_soon(self._ask, backend)
-            self._asked_at = self._clock.monotonic()
-            return self._merged()
-
-    def _stale(self, now: float) -> bool:
-        return self._asked_at is None or now - self._asked_at >= self._ttl_s
-
-    def _merged(self) -> dict[str, ModelInfo]:
+    async def models(self, *, fresh: bool) -> dict[str, ModelInfo]:
+        """All models by id."""
+        now = self._clock.monotonic()
+        if fresh or self._asked_at is None or now - self._asked_at >= self._ttl_s:
+            self._asked_at = now
+            for backend in self._backends.values():
+                if backend.name not in self._asking:
+                    task = asyncio.get_running_loop().create_task(self._ask(backend))
+                    self._asking[backend.name] = task
+        await self._wait([name for name in self._asking if name not in self.problems], None)
+        await self._wait(list(self._asking), PATIENCE_S)
         return {model.id: model for models in self._lists.values() for model in models}
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        for task in self._asking.values():
+            task.cancel()
+        await self._wait(list(self._asking), None)
+
+    async def _wait(self, names: list[str], timeout: float | None) -> None:
+        tasks = [self._asking[name] for name in names if name in self._asking]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
 
     async def _ask(self, backend: Backend) -> None:
         try:
@@ -67,6 +73,8 @@ class Catalog:
         else:
             self._lists[backend.name] = models
             self.problems.pop(backend.name, None)
+        finally:
+            self._asking.pop(backend.name, None)
 
     def _problem(self, backend: Backend, text: str) -> None:
         if self.problems.get(backend.name) != text:

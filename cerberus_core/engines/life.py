@@ -7,6 +7,7 @@ happen in the same step, and so does the owner's decision to drain.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from datetime import datetime
 from typing import NoReturn
@@ -147,7 +148,8 @@ class Life:
 
     def retire(self) -> bool:
         """End the owner task of a model that is gone; False while it is loaded."""
-        if self.state not in ("unloaded", "failed") or self._waiters:
+        there = not self.model.managed and self.in_flight == 0  # nothing is loaded for it
+        if self._waiters or not (there or self.state in ("unloaded", "failed")):
             return False
         self._owner.cancel()
         return True
@@ -213,7 +215,7 @@ class Life:
             return False
         finally:
             scope, self._loading = self._loading, None
-        if self.endpoint is None or scope is None or scope.cancelled_caught:
+        if self._unload_asked or self.endpoint is None or scope is None or scope.cancelled_caught:
             self._fail_waiters(self._unloaded_meanwhile())
             await self._drop("unloaded")
             return False
@@ -324,11 +326,13 @@ class Life:
         return Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")
 
     def _refuse(self, left: float) -> NoReturn:
-        raise LoadFailed(
+        error = LoadFailed(
             f"{self.model.id} failed {self._failures} times in a row: {self._failure}",
             hint=f"It is tried again in {left:.0f} s.",
             code="load_backoff",
         )
+        error.retry_after_s = math.ceil(left)
+        raise error
 
     def _release_waiters(self) -> None:
         for waiter in list(self._waiters):

@@ -41,6 +41,7 @@ class Manager:
         self._catalog = Catalog(backends, clock=clock, ttl_s=list_ttl_s)
         self._lives: dict[str, Life] = {}
         self._names: dict[str, str] = {}
+        self._listed: dict[str, ModelInfo] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -56,6 +57,7 @@ class Manager:
                     tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
+                await self._catalog.aclose()
                 for backend in self._backends.values():
                     await backend.aclose()
 
@@ -162,8 +164,9 @@ class Manager:
 
     async def _refresh(self, *, fresh: bool) -> None:
         listed = await self._catalog.models(fresh=fresh)
-        if listed is None:
+        if listed == self._listed and self._lives.keys() == listed.keys():
             return
+        self._listed = listed
         if self._tasks is None:
             raise Unavailable("Cerberus is shutting down")
         for model in listed.values():

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from cerberus_core.engines import Manager
-from cerberus_core.errors import BadRequest, CerberusError, NotFound
+from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
 from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
 from cerberus_core.values import ModelInfo, new_id
@@ -121,12 +121,12 @@ class Gateway:
         try:
             await relay.run()
         except asyncio.CancelledError:
-            if not gone:
-                relay.error = relay.error or "Cerberus stopped"
-                raise
-            relay.error = relay.error or "the client left before the answer was complete"
-            relay.status = CLIENT_GONE
             task.uncancel()
+            if gone:
+                relay.error = relay.error or "the client left before the answer was complete"
+                relay.status = CLIENT_GONE
+            else:  # the server cancels what runs when its grace for a stop is over
+                await relay.cut_off(Unavailable("Cerberus is stopping", code="stopping"))
         except BaseException as error:
             relay.error = f"{type(error).__name__}: {error}"
             relay.status = relay.status or 500

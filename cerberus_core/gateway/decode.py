@@ -4,7 +4,7 @@ import zlib
 
 from cerberus_core.errors import UpstreamFailed
 
-MAX_RATIO_OUT = 256 << 20
+MAX_OUT = 256 << 20
 """Bytes that one answer may unpack to."""
 
 
@@ -20,11 +20,11 @@ class Decoder:
         if self._inflate is None or not data:
             return data
         try:
-            out = self._inflate.decompress(data, MAX_RATIO_OUT - self._total)
+            out = self._inflate.decompress(data, MAX_OUT - self._total + 1)
         except zlib.error as error:
             raise UpstreamFailed(f"The endpoint's compressed answer is broken: {error}") from None
         self._total += len(out)
-        if self._inflate.unconsumed_tail:
+        if self._total > MAX_OUT:
             raise UpstreamFailed("The endpoint's answer unpacks to more than 256 MiB")
         return out
 

@@ -72,6 +72,10 @@ class Relay:
         except sse.TooLong:
             await self._fail(UpstreamFailed("The endpoint sent an event without an end"))
 
+    async def cut_off(self, error: CerberusError) -> None:
+        """End an answer from outside, in words."""
+        await self._fail(error)
+
     def record(self, session_id: str | None = None) -> Record:
         """What is known of the request now."""
         facts, live, lease = self._facts, self._live, self._lease
@@ -187,6 +191,7 @@ class Relay:
             self._facts,
             public_model=self._public_model,
             wants_usage=self._parsed.wants_usage,
+            several=self._parsed.several,
             now=self._clock.monotonic,
         )
         read, keepalive_s = answer.read, self._options.keepalive_s
@@ -268,8 +273,8 @@ class Relay:
             return
         self.status = status_of(error)
         headers: list[Header] = [JSON_TYPE, (b"x-request-id", self._live.id.encode())]
-        if error.code == "load_backoff":
-            headers.append((b"retry-after", b"5"))
+        if error.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % error.retry_after_s))
         if isinstance(error, Refused) and error.retry_after is not None:
             headers.append((b"retry-after", error.retry_after.encode("latin-1", "replace")))
         await self._sink.whole(self.status, headers, error_body(error))

@@ -31,6 +31,8 @@ class Parsed:
     model: str
     stream: bool
     wants_usage: bool
+    several: bool
+    """More than one choice was asked for."""
     fields: _Fields = attrs.field(repr=False)
 
     def body_for(self, model: str, *, stream: bool) -> bytes:
@@ -82,6 +84,7 @@ def parse(path: str, body: bytes) -> Parsed:
         path=path,
         model=model,
         stream=stream,
+        several=_several(fields),
         wants_usage=stream and _options(fields).get("include_usage") is True,
         fields=fields,
     )
@@ -105,6 +108,13 @@ def _typed(fields: _Fields, key: str, kind: type[Any], expected: str) -> Any:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.MsgspecError:
         raise BadRequest(f"`{key}` must be {expected}") from None
+
+
+def _several(fields: _Fields) -> bool:
+    n, prompt = fields.get("n"), fields.get("prompt")
+    return (n is not None and bytes(n) not in (b"1", b"null")) or (
+        prompt is not None and bytes(memoryview(prompt)[:1]) == b"["
+    )
 
 
 def _options(fields: _Fields) -> dict[str, Any]:

@@ -50,8 +50,13 @@ class OpenAIStream:
         public_model: str | None,
         wants_usage: bool,
         now: Callable[[], float],
+        several: bool = False,
     ) -> None:
-        """`public_model`: the name to put in each event; None if it is there already."""
+        """`public_model`: the name to put in each event; None if it is there already.
+
+        `several`: more than one choice was asked for; each must tell its finish.
+        """
+        self._several = several
         self._facts = facts
         self._model = None if public_model is None else Raw(_encode(public_model))
         self._rename: tuple[bytes, bytes] | None = None
@@ -81,7 +86,7 @@ class OpenAIStream:
         # One `data: ` line and one empty line each: framed as every client reads it.
         if events.count(b"\n") != 2 * count or self._facts.first_at is None:
             return None
-        if _needs_a_hand(events):
+        if self._several or _needs_a_hand(events):
             return None
         if self._rename is not None:
             old, new = self._rename
@@ -209,11 +214,15 @@ def _needs_a_hand(events: bytes) -> bool:
     return (
         b'"usage"' in events
         or b"[DONE]" in events
-        or b'finish_reason":"' in events
-        or b'finish_reason": "' in events
+        or _tells_a_finish(events)
         or b'"error"' in events
         or b'"timings"' in events
     )
+
+
+def _tells_a_finish(events: bytes) -> bool:
+    nulls = events.count(b'finish_reason":null') + events.count(b'finish_reason": null')
+    return events.count(b"finish_reason") != nulls
 
 
 def _object(raw: Raw | None) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from cerberus_core.values import Aggregate, Record
@@ -105,19 +106,36 @@ class Store:
         if not batch:
             return
         try:
-            self._append(encode(batch))
+            self._append(self._encoded(batch))
         except OSError as error:
             if self.warning is None:
                 _log.warning("usage_log_unwritable", error=str(error), folder=str(self.folder))
             self._queue.extendleft(reversed(batch))
             self.warning = (
                 f"The usage log can't be written ({error.strerror or error}); "
-                f"records are kept in memory. Check the disk of {self.folder}."
+                f"records are kept in memory"
+                + (f", {self.dropped} were dropped. " if self.dropped else ". ")
+                + f"Check the disk of {self.folder}."
             )
             return
         if self.warning is not None:
             _log.info("usage_log_writable_again")
             self.warning = None
+
+    def _encoded(self, batch: list[Record]) -> bytes:
+        try:
+            return encode(batch)
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            pass
+        lines = []
+        for record in batch:
+            try:
+                lines.append(encode([record]))
+            except (ValueError, TypeError, msgspec.MsgspecError) as error:
+                # One that can't be written must not take the others with it.
+                self.dropped += 1
+                _log.warning("usage_record_unwritable", id=record.id, error=str(error))
+        return b"".join(lines)
 
     def _append(self, data: bytes) -> None:
         if self._fd is not None and self._size + len(data) > self._rotate_bytes and self._size:
@@ -138,11 +156,15 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / _CURRENT
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            size = os.fstat(fd).st_size
-            os.lseek(fd, max(0, size - 1), os.SEEK_SET)
-            if size and os.read(fd, 1) != b"\n":
-                # A torn last line must not swallow the next record.
-                size += os.write(fd, b"\n")
+            try:
+                size = os.fstat(fd).st_size
+                os.lseek(fd, max(0, size - 1), os.SEEK_SET)
+                if size and os.read(fd, 1) != b"\n":
+                    # A torn last line must not swallow the next record.
+                    size += os.write(fd, b"\n")
+            except OSError:
+                os.close(fd)
+                raise
             self._fd, self._size = fd, size
         return self._fd
 

@@ -62,6 +62,7 @@ ensure_set() {
   shift
   stamp=$venv/.set-$(basename "$lock")
   ensure_uv
+  [ $# -gt 1 ] || die "There are no plugins in $root/plugins: is this clone complete?"
   for member in "$@"; do members+=(-e "$root/$member"); done
   want=$(cd "$root" && cat "$lock" pyproject.toml plugins/*/pyproject.toml examples/*/pyproject.toml | digest)
   [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && return
@@ -81,4 +82,5 @@ ensure_set() {
   command -v flock >/dev/null && exec 8>&- || true
 }
 
-members() { (cd "$root" && ls -d "$@"); }
+# members FOLDER…: our distributions in these folders of the clone, whatever folder we were called from.
+members() { (cd "$root" && for folder in "$@"; do ls -d "$folder"/*/; done | sed 's:/$::'); }

@@ -82,6 +82,8 @@ async def test_a_fault_of_ours_is_a_500_that_shows_no_secrets(
 def test_every_kind_of_error_has_its_status() -> None:
     expected = {
         "AccessDenied": 401,
+        "AddressInUse": 500,
+        "AddressRefused": 500,
         "AlreadyRunning": 409,
         "BadRequest": 400,
         "CerberusError": 500,

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from cerberus_core.engines import Manager, ModelPolicy
+from cerberus_core.engines import Manager, ModelPolicy, Policies
 from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import LoadPlan, ModelInfo
@@ -344,3 +344,48 @@ async def test_waiters_of_a_draining_model_hear_of_a_crash(
         await settle()
         lease.release()
     assert heard == ["boom"]
+
+
+async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> None:
+    good, silent = ToyBackend(), ToyBackend()
+    silent.name = "silent"
+    forever = asyncio.Event()
+    failing = True
+
+    async def never() -> list[ModelInfo]:
+        if failing:
+            raise Unavailable("no answer")
+        await forever.wait()
+        return []
+
+    silent.list = never  # type: ignore[method-assign]
+    manager = Manager(
+        {"toy": good, "silent": silent}, policies=Policies(), clock=clock, list_ttl_s=5.0
+    )
+    async with manager.running():
+        assert [model.id for model in await manager.models()] == ["toy/a", "toy/b"]
+        assert manager.problems == {"silent": "no answer"}
+        failing = False
+        with anyio.fail_after(5):  # it may take as long as `LIST_LIMIT_S`; nobody waits for it
+            for _ in range(3):
+                await clock.advance(6)
+                assert len(await manager.models()) == 2
+            with pytest.raises(ModelNotFound):
+                await manager.model("toy/zzz")
+        assert good.calls["list"] >= 3
+
+
+async def test_a_model_that_is_gone_from_its_endpoint_is_gone_from_the_list(
+    start: Start, backend: ToyBackend, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [ModelInfo(id="toy/x", backend="toy", name="x", managed=False, state="ready")]
+
+    async def listed() -> list[ModelInfo]:
+        return list(there)
+
+    monkeypatch.setattr(backend, "list", listed)
+    async with start() as manager:
+        (await manager.acquire("toy/x")).release()
+        there.clear()
+        await clock.advance(6)
+        assert await manager.models() == []

@@ -295,3 +295,31 @@ async def test_g18_a_silent_engine_ends_in_an_error_that_names_the_setting(
     told = answer.json() if answer.status_code != 200 else events[-1]
     assert "0.2 s" in told["error"]["message"]
     assert "gateway.silence_s" in told["error"]["hint"]
+
+
+async def test_g05_one_of_two_choices_cut_off_is_no_success(
+    box: Box, upstream: ScriptedServer
+) -> None:
+    def part(index: int, text: str, finish: str | None = None) -> bytes:
+        choice = {"index": index, "delta": {"content": text}, "finish_reason": finish}
+        return sse({**chunk(), "choices": [choice]})
+
+    upstream.reply = Reply.stream(
+        [part(0, "a"), part(0, "b"), part(1, "c"), part(1, "d"), part(0, "", "stop")]
+    )
+    _, events = await ask(box, {**ASK, "n": 2})
+    record = await box.record()
+    assert "[DONE]" not in events
+    assert events[-1]["error"]["code"] == "answer_cut_off"
+    assert record.error is not None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_g18_an_engine_that_sends_no_head_at_all_is_given_up_too(
+    start_box: StartBox, upstream: ScriptedServer, stream: bool
+) -> None:
+    upstream.reply = Reply(raw_head=b"", parts=[Wait()])
+    async with start_box(endpoint(upstream) + "[gateway]\nsilence_s = 0.2\n") as box:
+        answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+    assert answer.status_code == 502
+    assert "gateway.silence_s" in answer.json()["error"]["hint"]

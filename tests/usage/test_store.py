@@ -146,3 +146,33 @@ def test_sums_and_means_know_what_is_unknown() -> None:
     assert (rows[0].prompt_tokens, rows[0].avg_tok_per_sec) == (12, 15.0)
     assert (rows[1].prompt_tokens, rows[1].avg_tok_per_sec, rows[0].energy_j) == (None, None, None)
     assert aggregate([record(0)], since=START + timedelta(days=1)) == []
+
+
+def test_a_record_that_can_not_be_written_takes_no_other_with_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add(record(0))
+    store.add(record(1, error="lone surrogate \ud800"))
+    store.add(record(2))
+    store.close()
+    records, bad = decode((tmp_path / "usage.jsonl").read_bytes())
+    assert ([one.id for one in records], bad) == (["r0", "r2"], 0)
+    assert store.dropped == 1
+
+
+def test_a_torn_line_on_a_full_disk_leaks_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "usage.jsonl").write_bytes(b'{"torn')
+    store = Store(tmp_path)
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store_module.os, "write", full)
+    store.add(record(0))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        store.flush()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    monkeypatch.undo()
+    store.close()

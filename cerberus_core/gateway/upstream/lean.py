@@ -188,7 +188,6 @@ class _Connection(asyncio.Protocol, Answer):
 
     def close(self) -> None:
         if self._complete and self._keep and self.alive and not self._pieces:
-            self._complete = True
             self._client._give_back(self)
             return
         self.abort()
@@ -235,7 +234,7 @@ class _Connection(asyncio.Protocol, Answer):
         self.alive = False
         self._client._lost(self)
         if not self._complete:
-            if self.status and self._ends_with_connection:
+            if self.status and self._ends_with_connection and exc is None:
                 self._complete = True
             else:
                 self._broken = self._broken or (
