@@ -292,7 +292,11 @@ async def _sole_owner(folders: Folders) -> AsyncIterator[None]:
 
     def take() -> bool:
         folders.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return lock.acquire(blocking=False)
+        if not lock.acquire(blocking=False):
+            return False
+        # One that was killed left its address: with the lock held, commands would trust it.
+        folders.daemon_file.unlink(missing_ok=True)
+        return True
 
     try:
         # A command that looks whether a daemon runs holds it for a moment: look again.

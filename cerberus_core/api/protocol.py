@@ -7,6 +7,7 @@ leaves, so that no task has to wait for it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,16 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from cerberus_core.gateway.sink import EXTENSION, Header
+
+MAX_HEAD = 64 << 10
+"""Bytes of a request's line and headers."""
+HEAD_S = 30.0
+"""Seconds for them to come."""
+
+
+# Warnings here ("invalid request") are anybody's to cause: only errors are worth a line.
+_log = logging.getLogger("cerberus.http")
+_log.setLevel(logging.ERROR)
 
 
 class Cycle(RequestResponseCycle):
@@ -94,10 +105,52 @@ class Cycle(RequestResponseCycle):
 class Protocol(HttpToolsProtocol):
     """Gives each request a `Cycle`, and tells it when its client has left."""
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.logger = _log
+
     running: RequestResponseCycle | None = None
+    _in_head = True
+    _head_bytes = 0
+    _head_alarm: asyncio.TimerHandle | None = None
+
+    # The head of a request is read before anybody is asked for a token: bounded in size and time.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_alarm = self.loop.call_later(HEAD_S, self._give_up, 408, b"too slow")
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._in_head:
+            if self._head_alarm is not None:
+                self._head_alarm.cancel()
+                self._head_alarm = None
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD:
+            self._give_up(431, b"too large")
+        elif self._head_alarm is None:
+            self._head_alarm = self.loop.call_later(HEAD_S, self._give_up, 408, b"too slow")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._head_bytes = 0
+
+    def _give_up(self, status: int, why: bytes) -> None:
+        if not self.transport.is_closing():
+            body = b"The head of the request is " + why
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: text/plain\r\nconnection: close\r\n"
+                + b"content-length: %d\r\n\r\n%s" % (len(body), body)
+            )
+            self.transport.close()
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
+        self._in_head = False
         cycle: Any = self.cycle
         if type(cycle) is RequestResponseCycle:
             cycle.__class__ = Cycle
@@ -111,6 +164,8 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._head_alarm is not None:
+            self._head_alarm.cancel()
         self.pipeline.clear()
         cycle = self.running
         if cycle is not None and not cycle.response_complete:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .daemon_client import DaemonClient
-from .output import Json, say, say_json, warn
+from .output import Json, printable, say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -83,7 +83,7 @@ class Talk:
                 if piece:
                     pieces.append(piece)
                     if show:
-                        sys.stdout.write(piece)
+                        sys.stdout.write(printable(piece))
                         sys.stdout.flush()
         except KeyboardInterrupt:
             stopped = True

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .daemon_client import DaemonClient, model_path
-from .output import Json, say, say_json, warn
+from .output import Json, printable, say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -80,8 +80,7 @@ _STATES = {
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks and control characters, which would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return printable(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
 
 
 def _size(mib: int | None) -> str:

@@ -1,6 +1,7 @@
 """What a person reads. Light: no rich here."""
 
 import json
+import re
 import sys
 from typing import Annotated, Any
 
@@ -11,20 +12,30 @@ from cerberus_core.errors import CerberusError, ConfigError, DaemonUnreachable, 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
+# Controls (but line ends and tabs), what turns the direction of text, and lone surrogates.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """`text` with a mark for everything that would move a terminal instead of showing."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def say(text: str = "") -> None:
     """A line on stdout, at once: what reads a pipe must not wait for a buffer to fill."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable(text) + "\n")
     sys.stdout.flush()
 
 
 def say_json(value: Any) -> None:
     """One JSON document on stdout."""
-    say(json.dumps(value, ensure_ascii=False, indent=2))
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.flush()
 
 
 def warn(text: str) -> None:
     """A line on stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text) + "\n")
 
 
 def show_error(error: CerberusError, *, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """`cerberus serve`."""
 
+import contextlib
 import gc
 import os
 from collections.abc import Awaitable, Callable
@@ -41,6 +42,10 @@ def serve(
         # What was made at the start stays: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()
+        with contextlib.suppress(OSError):  # nobody may be reading; that is no reason to end
+            greet(told)
+
+    def greet(told: daemon.Listening) -> None:
         if json:
             say_json({"url": told.url, "model": told.model, "warnings": told.warnings})
             return

@@ -42,7 +42,7 @@ class Assembler:
                 continue
             try:
                 event = _decode(data)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 continue
             if isinstance(event, dict):
                 self._take(event)

@@ -15,6 +15,7 @@ class Clients:
     def __init__(self) -> None:
         self.lean = LeanClient()
         self.remote = RemoteClient()
+        self.closing = False
         self._headers: dict[tuple[int, bool], tuple[Endpoint, Mapping[str, str]]] = {}
 
     def for_url(self, url: str) -> Client:
@@ -46,5 +47,6 @@ class Clients:
 
     async def aclose(self) -> None:
         """Hang up everything."""
+        self.closing = True
         await self.lean.aclose()
         await self.remote.aclose()

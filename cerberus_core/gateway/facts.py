@@ -45,7 +45,7 @@ class Facts:
         """Read a `usage` object; one of an odd shape tells nothing."""
         try:
             usage = _decode_usage(raw)
-        except (msgspec.MsgspecError, OverflowError):
+        except (msgspec.MsgspecError, OverflowError, RecursionError):
             return
         self.prompt_tokens = _natural(usage.prompt_tokens, self.prompt_tokens)
         self.completion_tokens = _natural(usage.completion_tokens, self.completion_tokens)
@@ -58,7 +58,7 @@ class Facts:
         """Read llama.cpp's `timings`."""
         try:
             timings = _decode_timings(raw)
-        except (msgspec.MsgspecError, OverflowError):
+        except (msgspec.MsgspecError, OverflowError, RecursionError):
             return
         speed = timings.predicted_per_second
         # One token has no duration: the engine then tells a speed of millions.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from cerberus_core.engines import Lease, Manager
-from cerberus_core.errors import BadRequest, CerberusError, EngineLost, UpstreamFailed
+from cerberus_core.errors import BadRequest, CerberusError, EngineLost, Unavailable, UpstreamFailed
 from cerberus_core.platform import Clock
 from cerberus_core.values import Record
 
@@ -335,6 +335,8 @@ class Relay:
         return UpstreamFailed(f"{self._name}: {message_of(payload)}")
 
     async def _connection_error(self, lease: Lease, lost: ConnectionLost) -> CerberusError:
+        if self._clients.closing:
+            return Unavailable("Cerberus is stopping", code="stopping")
         if lease.model.managed:
             reason = await lease.lost_reason()
             if reason is not None:

@@ -16,6 +16,9 @@ _Fields = dict[str, Raw]
 _decode_fields = msgspec.json.Decoder(_Fields).decode
 _encode = msgspec.json.Encoder().encode
 
+MAX_NAME = 512
+"""Characters of a model's name."""
+
 REQUIRED = {
     "/v1/chat/completions": "messages",
     "/v1/completions": "prompt",
@@ -72,6 +75,8 @@ def parse(path: str, body: bytes) -> Parsed:
         raise BadRequest(
             "`model` is missing", hint="GET /v1/models lists the names.", code="model_missing"
         )
+    if len(model) > MAX_NAME:
+        raise BadRequest(f"`model` is longer than {MAX_NAME} characters")
     required = REQUIRED[path]
     value = fields.get(required)
     first = b"n" if value is None else memoryview(value)[:1]  # a peek: it may be megabytes

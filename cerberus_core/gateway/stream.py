@@ -136,7 +136,7 @@ class OpenAIStream:
     def _edit_event(self, block: bytes, data: bytes) -> bytes:
         try:
             fields = _decode_fields(data)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return block + b"\n\n"  # not ours to judge
         error = fields.get("error")
         if error is not None and bytes(error) != b"null":
@@ -178,7 +178,7 @@ class OpenAIStream:
             return []
         try:
             choices = _decode_choices(raw)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return [_Choice()]
         for choice in choices:
             self._open_choices.add(choice.index)
@@ -230,7 +230,7 @@ def _object(raw: Raw | None) -> dict[str, Any] | None:
         return None
     try:
         value: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return value
 

@@ -42,6 +42,8 @@ def refusal(
             f"{model.backend} answered with a redirect ({status}), which is not followed",
             hint="Set its `base_url` to the final address.",
         )
+    if not 400 <= status < 600:
+        return None, Refused(f"{model.id} answered with the status {status}, which HTTP has not")
     message = _openai_message(data)
     if message is not None:
         return data, KeptStatus(message, status)

@@ -38,10 +38,11 @@ class FileLock:
         """Whether somebody has it now. Makes no file."""
         if not self.path.exists():
             return False
-        if self.acquire(blocking=False):
-            self.release()
-            return False
-        return True
+        fd = os.open(self.path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        try:
+            return not _lock_shared(fd)
+        finally:
+            os.close(fd)
 
     def release(self) -> None:
         """Give it back; harmless if not held."""
@@ -74,12 +75,23 @@ if sys.platform == "win32":
             return False
         return True
 
+    def _lock_shared(fd: int) -> bool:
+        return _lock(fd, blocking=False)
+
 else:
     import fcntl
 
     def _lock(fd: int, blocking: bool) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def _lock_shared(fd: int) -> bool:
+        # Two that only look must not take each other for a holder.
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -30,7 +30,11 @@ def decode(data: bytes) -> tuple[list[Record], int]:
         if not line.strip():
             continue
         try:
-            records.append(_decoder.decode(line))
+            record = _decoder.decode(line)
+            if record.time.tzinfo is None:
+                bad += 1  # not a line of ours, and not comparable
+            else:
+                records.append(record)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             bad += 1
     return records, bad

@@ -83,3 +83,16 @@ def test_no_python_at_all_is_refused_the_same_way(clone: Path, tmp_path: Path) -
     done = ensure_uv(clone, machine(tmp_path, None))
     assert done.returncode == 1
     assert "Python 3.11 or later" in done.stderr
+
+
+def test_the_scripts_find_the_plugins_from_whatever_folder_they_are_called(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f". {ROOT}/scripts/lib/env.sh; members plugins examples"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert "plugins/cerberus-llamacpp" in done.stdout.split()
+    assert "examples/cerberus-hello" in done.stdout.split()

@@ -99,10 +99,13 @@ async def test_m09_no_zombies_after_twenty_stops_and_twenty_crashes(tmp_path: Pa
 
 
 async def test_the_whole_group_goes_grandchildren_included(tmp_path: Path) -> None:
-    script = f'sh -c "{STUBBORN}" & echo $!; wait'
-    child = await spawn(["sh", "-c", script], log=tmp_path / "x", relay=True)
-    grandchild = int(await child.line() or "")
-    await child.stop(grace_s=0.2)
+    # The program says its child's pid once the child has said that it is up.
+    script = f'sh -c "{STUBBORN}" > up & while ! grep -q up up; do sleep 0.01; done; echo $!; wait'
+    child = await spawn(["sh", "-c", f"cd {tmp_path}; {script}"], log=tmp_path / "x", relay=True)
+    try:
+        grandchild = int(await child.line() or "")
+    finally:
+        await child.stop(grace_s=0.2)
     until(lambda: not running(grandchild))
 
 
@@ -204,10 +207,12 @@ def test_m07_daemon_and_guard_killed_in_one_stroke(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", textwrap.dedent(DAEMON), str(tmp_path / "x")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as daemon:
         assert daemon.stdout is not None
-        program = int(daemon.stdout.readline().split()[0])
+        program, grandchild = (int(word) for word in daemon.stdout.readline().split())
         os.kill(psutil.Process(program).ppid(), signal.SIGKILL)
         daemon.kill()
     until(lambda: not running(program))
+    # The kernel reaches the program itself alone; what that had started is its own matter.
+    os.kill(grandchild, signal.SIGKILL)
 
 
 def test_the_tail_of_nothing_is_empty(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ _SCALARS = {
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
+# A sparse file may claim any size: what no model has is refused before it is read.
+_MOST_PAIRS = 65_536
+_MOST_TENSORS = 1_000_000
+_MOST_HEADER = 256 << 20
 _SMALLEST_PAIR = 8 + 4 + 1
 _SMALLEST_TENSOR = 8 + 4 + 4 + 8
 _KEPT_STRING = 64 * 1024
@@ -94,6 +98,8 @@ class _Reader:
         if version not in (2, 3):
             raise GGUFError(f"GGUF version {version} is not supported (2 and 3 are)")
         tensors, pairs = self._scalar("<Q"), self._scalar("<Q")
+        if pairs > _MOST_PAIRS or tensors > _MOST_TENSORS:
+            raise GGUFError(f"its header claims {pairs} settings and {tensors} tensors")
         if tensors * _SMALLEST_TENSOR + pairs * _SMALLEST_PAIR > self._left():
             raise self._short()
         metadata: dict[str, Any] = {}
@@ -161,7 +167,7 @@ class _Reader:
 
     def _skip_strings(self, count: int) -> None:
         # The one hot loop: a vocabulary has some 250,000 of them.
-        if count * 8 > self._left():
+        if count * 8 > min(self._left(), _MOST_HEADER):
             raise self._short()
         unpack: Callable[[bytes, int], tuple[int]] = struct.Struct("<Q").unpack_from
         for _ in range(count):

@@ -36,7 +36,8 @@ def test_every_missing_tail_is_named_as_incomplete(tmp_path: Path) -> None:
         (b"<!doctype html><title>Sign in</title>", "not a GGUF file"),
         (b"GG", "not a GGUF file"),
         (struct.pack("<4sIQQ", b"GGUF", 1, 0, 0), "version 1 is not supported"),
-        (struct.pack("<4sIQQ", b"GGUF", 3, 2**63, 2**63), "incomplete"),
+        (struct.pack("<4sIQQ", b"GGUF", 3, 2**63, 2**63), "header claims"),
+        (struct.pack("<4sIQQ", b"GGUF", 3, 100, 100), "incomplete"),
         (struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 2**60) + bytes(64), "incomplete"),
     ],
 )

@@ -76,7 +76,7 @@ class OpenAIBackend(Backend):
             raise Unavailable(f"refused the key ({answer.status_code})", hint=self._key_hint())
         try:
             rows = answer.raise_for_status().json()["data"]
-            return [self._model(row["id"], row) for row in rows if isinstance(row["id"], str)]
+            return [self._model(row["id"], row) for row in rows if _is_name(row["id"])]
         except (httpx.HTTPStatusError, ValueError, KeyError, TypeError):
             raise Unavailable(
                 f"{self._base_url}/models answered {answer.status_code} with no model list",
@@ -112,3 +112,8 @@ class OpenAIBackend(Backend):
         if self._settings.api_key_env is not None:
             return f"Set {self._settings.api_key_env} in the environment of `cerberus serve`."
         return f"Set `{path}.api_key` or `{path}.api_key_env` in config.toml."
+
+
+def _is_name(value: object) -> bool:
+    """A name that can be shown and asked for: no control characters, not endless."""
+    return isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable()

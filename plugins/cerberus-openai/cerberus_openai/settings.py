@@ -12,10 +12,15 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def _url(_: object, attribute: "attrs.Attribute[str]", value: str) -> None:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(value)
+        good = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        (parts.hostname or "").encode("idna")
+    except (ValueError, UnicodeError):
+        good = False
+    if not good or parts.scheme not in ("http", "https") or not value.isascii():
         raise ValueError(f"must be an address such as https://api.example.com/v1, not {value!r}")
-    if parts.username or parts.query or parts.fragment:
+    if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("must hold no user, query or fragment; a key goes into `api_key`")
 
 

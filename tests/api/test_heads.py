@@ -1,0 +1,57 @@
+"""A request's head is read before anybody is asked for a token: it is bounded."""
+
+import asyncio
+
+import pytest
+
+from cerberus_core.api import protocol
+from tests.conftest import Box, StartBox
+
+pytestmark = pytest.mark.anyio
+
+
+async def connect(box: Box) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", int(box.url.rpartition(":")[2]))
+
+
+async def refused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: bytes) -> bool:
+    """Whether 400 kB of head are too much, where 64 are allowed."""
+    try:
+        for _ in range(100):
+            writer.write(line)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+        return (await reader.read(20)).startswith(b"HTTP/1.1 431")
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("start", [b"GET /healthz HTTP/1.1\r\n", b"GET /"])
+async def test_an_endless_head_is_refused(start_box: StartBox, start: bytes) -> None:
+    async with start_box() as box:
+        reader, writer = await connect(box)
+        writer.write(start)
+        line = b"x" * 4096 if start.endswith(b"/") else b"x-a: " + b"y" * 4000 + b"\r\n"
+        assert await refused(reader, writer, line)
+        writer.transport.abort()
+        assert (await box.http.get("/healthz")).status_code == 200
+
+
+async def test_a_head_that_does_not_come_is_given_up(
+    start_box: StartBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.1)
+    async with start_box() as box:
+        for said in (b"", b"GET /healthz HTTP/1.1\r\nhost: 127"):
+            reader, writer = await connect(box)
+            writer.write(said)
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            writer.close()
+
+
+async def test_a_large_body_is_no_head(start_box: StartBox) -> None:
+    async with start_box() as box:
+        body = b'{"model": "nope", "messages": [], "x": "' + b"y" * 500_000 + b'"}'
+        answer = await box.http.post("/v1/chat/completions", content=body)
+        assert answer.status_code == 404
