@@ -21,6 +21,8 @@ from cerberus_core.gateway.sink import EXTENSION, Header
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
+MAX_PIPELINED = 8
+"""Requests that a client may send ahead."""
 HEAD_S = 30.0
 """Seconds for them to come."""
 
@@ -84,6 +86,8 @@ class Cycle(RequestResponseCycle):
             callback()
 
     def _gone(self) -> bool:
+        if self.transport.is_closing() and not self.disconnected:
+            self.hung_up()
         return self.disconnected or self.transport.is_closing()
 
     def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
@@ -156,6 +160,10 @@ class Protocol(HttpToolsProtocol):
             cycle.__class__ = Cycle
             extensions: Any = {EXTENSION: cycle}
             self.scope["extensions"] = extensions
+        if len(self.pipeline) > MAX_PIPELINED:
+            self.transport.close()
+        elif self.pipeline:
+            self.flow.resume_reading()  # a client's leaving is only read where one reads
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # Not always `self.cycle`: a client may have sent its next request already.

@@ -195,7 +195,7 @@ class ScriptedServer:
 async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
     """Write it; whether the connection can be kept."""
     writer.write(reply.raw_head if reply.raw_head is not None else _head(reply))
-    for part in reply.parts:
+    for number, part in enumerate(reply.parts, 1):
         if writer.transport.is_closing():
             return False  # the client has heard enough
         if isinstance(part, Wait):
@@ -214,7 +214,8 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> bool:
         else:
             writer.write(part)
         await writer.drain()
-        await asyncio.sleep(0.001)  # so that the network does not join two parts
+        if number < len(reply.parts):
+            await asyncio.sleep(0.001)  # so that the network does not join two parts
     if writer.transport.is_closing():
         return False
     if reply.framing == "chunked":

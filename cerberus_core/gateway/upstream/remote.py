@@ -1,12 +1,18 @@
 """aiohttp behind the relay's interface: TLS, names, proxies, slow networks."""
 
 import asyncio
+import io
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from .interface import Answer, Client, ConnectionLost, Request
 
 CONNECT_S = 15.0
+LARGE = 1 << 20
+"""Bytes of a body that is sent in pieces, so that the loop is not held."""
 
 
 class RemoteClient(Client):
@@ -22,17 +28,12 @@ class RemoteClient(Client):
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                trace_configs=[_noting_reuse()],
                 skip_auto_headers=("User-Agent", "Accept-Encoding"),
-                trust_env=True,
             )
         try:
             async with asyncio.timeout(timeout) as limit:
-                response = await self._session.post(
-                    request.url,
-                    data=request.body,
-                    headers=request.headers,
-                    allow_redirects=False,
-                )
+                response = await _post(self._session, request)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if limit.expired():
                 raise TimeoutError from None
@@ -68,6 +69,47 @@ class _RemoteAnswer(Answer):
             self._response.release()
         else:
             self._response.close()
+
+
+async def _post(session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
+    """Once more where a kept connection was closed as the request went out."""
+    body = request.body
+    proxy = _proxy_for(request.url)
+    while True:
+        told: dict[str, bool] = {}
+        try:
+            return await session.post(
+                request.url,
+                data=io.BytesIO(body) if len(body) >= LARGE else body,
+                headers=request.headers,
+                allow_redirects=False,
+                proxy=proxy,
+                trace_request_ctx=told,
+            )
+        except aiohttp.ClientConnectionError:
+            if not told.get("reused"):
+                raise
+
+
+def _noting_reuse() -> aiohttp.TraceConfig:
+    async def note(_: object, context: Any, __: object) -> None:
+        context.trace_request_ctx["reused"] = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for it.
+
+    aiohttp's `trust_env` would do the same, and send logins of a .netrc beside
+    or instead of the endpoint's key.
+    """
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 def _words(error: BaseException) -> str:

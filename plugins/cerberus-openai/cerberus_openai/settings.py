@@ -12,21 +12,26 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def _url(_: object, attribute: "attrs.Attribute[str]", value: str) -> None:
+    name = attribute.name
     try:
         parts = urlsplit(value)
-        good = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         (parts.hostname or "").encode("idna")
-    except (ValueError, UnicodeError):
+    except ValueError:  # of a port that is none, half an IPv6 address, a name no DNS takes
         good = False
-    if not good or parts.scheme not in ("http", "https") or not value.isascii():
-        raise ValueError(f"must be an address such as https://api.example.com/v1, not {value!r}")
+    if not good or not value.isascii():
+        raise ValueError(f"{name} must be an address such as https://api.example.com/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("must hold no user, query or fragment; a key goes into `api_key`")
+        raise ValueError(f"{name} must hold no user, query or fragment; a key goes into `api_key`")
 
 
 def _one_line(_: object, attribute: "attrs.Attribute[str | None]", value: str | None) -> None:
-    if value is not None and (not value.isprintable() or not value.isascii() or not value.strip()):
-        raise ValueError("must be one line of plain characters")  # the value may be a secret
+    if value is not None and not _sendable(value):  # the value may be a secret
+        raise ValueError(f"{attribute.name} must be one line of plain characters")
+
+
+def _sendable(key: str) -> bool:
+    return key.isprintable() and key.isascii() and key.strip() != ""
 
 
 def _headers(
@@ -34,7 +39,7 @@ def _headers(
 ) -> None:
     for name, text in value.items():
         if not _HEADER.fullmatch(name) or not text.isprintable() or not text.isascii():
-            raise ValueError(f"has a header that can't be sent: {name!r}")
+            raise ValueError(f"{attribute.name} holds one that can't be sent: {name!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,10 +63,16 @@ class EndpointSettings:
         return urlsplit(self.base_url).hostname in ("127.0.0.1", "localhost", "::1")
 
     def key(self, env: Mapping[str, str] = os.environ) -> str | None:
-        """The key, or None where the endpoint needs none. Raises KeyError if it is unset."""
-        if self.api_key is not None:
+        """The key, or None where the endpoint needs none.
+
+        Raises KeyError if the variable is unset or holds nothing that can be sent.
+        """
+        if self.api_key is not None or self.api_key_env is None:
             return self.api_key
-        return env[self.api_key_env].strip() if self.api_key_env is not None else None
+        key = env[self.api_key_env].strip()
+        if not _sendable(key):
+            raise KeyError(self.api_key_env)
+        return key
 
 
 def _endpoints(
@@ -72,7 +83,7 @@ def _endpoints(
     for name in value:
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"has an endpoint named {name!r}; letters, digits, dots, dashes and "
+                f"{attribute.name} has one named {name!r}; letters, digits, dots, dashes and "
                 "underscores make a name"
             )
 

@@ -1,0 +1,51 @@
+"""An endpoint whose model list a test writes down."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Listing:
+    """Answers every GET with `status` and `body`, and keeps the headers it was sent."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = b'{"data": []}'
+        self.more = ""
+        self.asked: list[dict[str, str]] = []
+        self.base_url = ""
+
+    def models(self, *rows: Any) -> None:
+        self.body = json.dumps({"object": "list", "data": rows}).encode()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        self.asked.append({"": first, **headers})
+        writer.write(
+            f"HTTP/1.1 {self.status} X\r\ncontent-length: {len(self.body)}\r\n{self.more}"
+            "connection: close\r\n\r\n".encode()
+            + self.body
+        )
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def listing() -> AsyncIterator[Listing]:
+    listing = Listing()
+    server = await asyncio.start_server(listing.serve, "127.0.0.1", 0)
+    listing.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    yield listing
+    server.close()
+    await server.wait_closed()
