@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import httpx
+import psutil
 import pytest
 
 from cerberus_core.testing import Received, Reply, ScriptedServer
@@ -38,6 +39,37 @@ class Terminal:
 
     def type(self, data: bytes) -> None:
         os.write(self._fd, data)
+
+    def press(self, key: bytes, done: Callable[[], bool]) -> None:
+        """Press a key as a person does: again, until it is heard.
+
+        Between two prompts readline has not taken the terminal yet, and a key
+        pressed in that moment is lost.
+        """
+        for _ in range(60):
+            with contextlib.suppress(OSError):  # it has just ended
+                self.type(key)
+            for _ in range(10):
+                if done():
+                    return
+                time.sleep(0.03)
+        raise AssertionError(f"{key!r} was not heard: {self.shown[-300:]!r}")
+
+    def unread(self) -> str:
+        """What has come and was not waited for yet."""
+        while select.select([self._fd], [], [], 0)[0]:
+            try:
+                data = os.read(self._fd, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            self.shown += data.decode(errors="replace")
+        return self.shown
+
+    def has_ended(self) -> bool:
+        self.unread()
+        return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
 
     def until(self, text: str, limit_s: float = 20) -> str:
         """What was shown up to `text`, which is taken off."""
@@ -128,10 +160,10 @@ def test_a_conversation_streams_stops_goes_on_and_ends(
     chat.until("tokens")
     assert len(scripted.requests[-1].json()["messages"]) == 1
     chat.until("> ")
-    time.sleep(0.1)  # readline sees a signal only once it waits for a key
-    chat.type(CTRL_C)
+    chat.press(CTRL_C, lambda: "/bye" in chat.unread())
     chat.until("/bye")
-    chat.type(CTRL_D)
+    chat.until("> ")
+    chat.press(CTRL_D, chat.has_ended)
     assert chat.ended() == 0
     assert "Traceback" not in chat.shown
 
