@@ -31,7 +31,8 @@ ASK: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Count from one to fifty, in words."}],
     "max_tokens": 12,
 }
-LONG = {**ASK, "max_tokens": 900, "stream": True}
+# It can't come to its end by itself before the test has done what it is about.
+LONG = {**ASK, "max_tokens": 900, "stream": True, "ignore_eos": True}
 
 
 async def test_the_openai_package_streams_text_usage_and_speed(
@@ -106,13 +107,15 @@ async def test_a_killed_engine_is_a_clear_error_and_the_next_request_reloads(
     start_box: StartBox, engine_config: str
 ) -> None:
     async with start_box(engine_config) as box:
+        await box.http.post("/v1/chat/completions", json={**ASK, "max_tokens": 1})
+        running = engines(os.getpid())
         events: list[Any] = []
         async with box.http.stream("POST", "/v1/chat/completions", json=LONG) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: {"):
                     events.append(json.loads(line[6:]))
                     if len(events) == 5:
-                        for process in engines(os.getpid()):
+                        for process in running:
                             process.send_signal(signal.SIGKILL)
         assert "[DONE]" not in str(events)
         error = events[-1]["error"]
