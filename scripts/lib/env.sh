@@ -1,5 +1,5 @@
 # Sourced by scripts/{serve,test,check}: uv into .tools, the locked set into .venv.
-# Everything lands inside the clone; nothing is asked of the system but Python >= 3.11.
+# Programs land inside the clone; nothing is asked of the system but Python >= 3.11.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tools=$root/.tools
