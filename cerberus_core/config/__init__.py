@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .loader import Loaded, load
     from .plugins import plugin_settings
-    from .save import ensure_token, set_value
+    from .save import ensure_token, set_value, unset_value
     from .schema import (
         Config,
         EnginesConfig,
@@ -38,12 +38,13 @@ __all__ = [
     "plugin_settings",
     "public",
     "set_value",
+    "unset_value",
 ]
 
 _HOMES = {
     "loader": ("Loaded", "load"),
     "plugins": ("plugin_settings",),
-    "save": ("ensure_token", "set_value"),
+    "save": ("ensure_token", "set_value", "unset_value"),
     "schema": (
         "Config",
         "EnginesConfig",

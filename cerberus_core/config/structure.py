@@ -23,6 +23,11 @@ from .shape import Unknown, shaped
 
 T = TypeVar("T")
 
+# What validators of attrs say.
+_BOUND = re.compile(r"'\w+' must be (>=|<=|>|<) (\S+): .*")
+_AMONG = re.compile(r"'\w+' must be in ")
+_COMPARED = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+
 _NAMES: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
@@ -145,9 +150,17 @@ def _first(error: BaseException, raw: Any, prefix: tuple[str, ...]) -> WrongValu
         path = (*path, quoted[1])
     message = cause.args[0] if attribute is not None and cause.args else cause
     text = redacted(f"{message}", raw) if not is_secret((*prefix, *path)) else "something else"
-    return WrongValue(
-        (*prefix, *path), _at(raw, path, None), f"a good value ({text or type(cause).__name__})"
-    )
+    return WrongValue((*prefix, *path), _at(raw, path, None), _expected(text, cause))
+
+
+def _expected(text: str, cause: BaseException) -> str:
+    """Words for what the validators of attrs and of plugins say."""
+    bound = _BOUND.fullmatch(text)
+    if bound:
+        return f"a number {_COMPARED[bound[1]]} {bound[2]}"
+    if _AMONG.match(text) and isinstance(cause.args[2], tuple | list):
+        return f"one of {', '.join(str(option) for option in cause.args[2])}"
+    return f"a good value ({text or type(cause).__name__})"
 
 
 def _leaves(

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .commands import load_command
+    from .declared import settings_class
     from .discover import plugin_command_names
     from .plugins import Plugins, load_plugins
 
-__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names"]
+__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names", "settings_class"]
 
 _HOMES = {
     "Plugins": "plugins",
     "load_command": "commands",
     "load_plugins": "plugins",
     "plugin_command_names": "discover",
+    "settings_class": "declared",
 }
 
 
