@@ -24,7 +24,7 @@ from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Services, build
 from cerberus_core.api.protocol import Protocol
 from cerberus_core.config import Config
-from cerberus_core.engines import Manager, ModelPolicy, Policies
+from cerberus_core.engines import Manager, policies_of
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
@@ -32,7 +32,6 @@ from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock
 from cerberus_core.platform.listening import listen, url_of
 from cerberus_core.usage import Store
-from cerberus_core.values import LoadPlan, ModelInfo
 
 _log = structlog.get_logger("daemon")
 
@@ -106,7 +105,7 @@ async def serve(
                 tasks.start_soon(
                     _stop_on_signal, server, services.gateway.requests.__len__, on_stopping
                 )
-                tasks.start_soon(_announce, server, services, config.default_model, on_listening)
+                tasks.start_soon(_announce, server, services, on_listening)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
                 try:
@@ -136,14 +135,12 @@ async def _stop_when(stop: anyio.Event, server: uvicorn.Server) -> None:
 async def _announce(
     server: "_Server",
     services: Services,
-    default_model: str | None,
     on_listening: Callable[[Listening], None],
 ) -> None:
     """Say where we listen; a slow backend does not hold the word back for long."""
     await server.listening.wait()
-    models: list[ModelInfo] = []
     with anyio.move_on_after(ANNOUNCE_S):
-        models = await services.manager.models()
+        await services.manager.models()
     failed = [
         f"plugin {report.name}: {report.problem}"
         for report in services.plugins
@@ -152,8 +149,8 @@ async def _announce(
     on_listening(
         Listening(
             url=services.url(),
-            warnings=[*services.warnings(), *failed],
-            model=_chat_model(default_model, models),
+            warnings=[*services.warnings(), *failed, *services.manager.warnings()],
+            model=services.manager.default(),
         )
     )
 
@@ -177,7 +174,7 @@ async def _running(
         )
         manager = Manager(
             plugins.backends,
-            policies=_policies(config),
+            policies=policies_of(config),
             clock=clock,
             changed=lambda model: bus.publish("model", model),
             list_ttl_s=config.engines.list_ttl_s,
@@ -228,22 +225,6 @@ async def _running(
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
-
-
-def _policies(config: Config) -> Policies:
-    return Policies(
-        default_ttl_s=config.engines.ttl_s,
-        models={
-            model_id: ModelPolicy(
-                ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
-                plan=LoadPlan(context=model.context, parallel=model.parallel),
-            )
-            for model_id, model in config.models.items()
-        },
-        aliases={
-            alias: model_id for model_id, model in config.models.items() for alias in model.aliases
-        },
-    )
 
 
 class _Server(uvicorn.Server):
@@ -346,10 +327,3 @@ def _write_daemon_file(folders: Folders, url: str) -> None:
         temporary.replace(folders.daemon_file)
     except OSError as error:
         _log.warning("daemon_file_unwritable", file=str(temporary), error=str(error))
-
-
-def _chat_model(default: str | None, models: list[ModelInfo]) -> str | None:
-    """Which model to name in an example: the default, else a local one, else any."""
-    able = [m for m in models if m.problem is None and "chat" in m.capabilities]
-    able.sort(key=lambda model: not model.local)
-    return default or (able[0].id if able else None)

@@ -62,7 +62,6 @@ class BoxController(Controller):
     async def status(self, services: Given) -> Status:
         """One flat document."""
         models = await services.manager.models()
-        problems = services.manager.problems
         return Status(
             version=services.version,
             pid=services.pid,
@@ -77,7 +76,7 @@ class BoxController(Controller):
             warnings=[
                 *services.warnings(),
                 *([services.store.warning] if services.store.warning else []),
-                *[f"{backend}: {problem}" for backend, problem in problems.items()],
+                *services.manager.warnings(),
             ],
         )
 

@@ -14,7 +14,10 @@ from .services import Given
 
 @attrs.frozen(kw_only=True)
 class Models:
+    """`default` is the one to chat with where nobody named one; None where there is none."""
+
     models: list[ModelInfo]
+    default: str | None
 
 
 class ModelsController(Controller):
@@ -24,7 +27,8 @@ class ModelsController(Controller):
     @get(summary="All models")
     async def list(self, services: Given) -> Models:
         """Every model of every backend with its state, broken ones included."""
-        return Models(models=await services.manager.models())
+        models = await services.manager.models()
+        return Models(models=models, default=services.manager.default())
 
     @post("/load/{id:path}", summary="Load a model", status_code=200)
     async def load(

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping
 
 import anyio
+import attrs
 import structlog
 
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import Availability, ModelInfo
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -19,16 +20,29 @@ LIST_LIMIT_S = 10.0
 _log = structlog.get_logger("engines")
 
 
+@attrs.frozen
+class Problem:
+    """Why a backend could not be listed, and what to do."""
+
+    what: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.hint}" if self.hint else self.what
+
+
 class Catalog:
     """Asks every backend at most once in `ttl_s` seconds, all at the same time.
 
     A backend that fails or is too slow keeps its last list, and `problems`
-    says why. One that is known to be slow or down is waited for `PATIENCE_S`
-    and no longer: its answer comes in when it comes.
+    says why; `warnings` are of those that work. One that is known to be slow
+    or down is waited for `PATIENCE_S` and no longer: its answer comes in when
+    it comes.
     """
 
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
-        self.problems: dict[str, str] = {}
+        self.problems: dict[str, Problem] = {}
+        self.warnings: dict[str, tuple[str, ...]] = {}
         self._backends = backends
         self._clock = clock
         self._ttl_s = ttl_s
@@ -49,6 +63,10 @@ class Catalog:
         await self._wait(list(self._asking), PATIENCE_S)
         return {model.id: model for models in self._lists.values() for model in models}
 
+    def listed(self, backend: str) -> bool:
+        """Whether it has ever said which models it has."""
+        return backend in self._lists
+
     async def aclose(self) -> None:
         """Ask no more."""
         for task in self._asking.values():
@@ -64,10 +82,11 @@ class Catalog:
         try:
             with anyio.fail_after(LIST_LIMIT_S):
                 models = list(await backend.list())
+                self.warnings[backend.name] = _warnings(await backend.available())
         except TimeoutError:
             self._problem(backend, f"did not list its models within {LIST_LIMIT_S:.0f} s")
         except CerberusError as error:
-            self._problem(backend, error.message)
+            self._problem(backend, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 - foreign code must not hide the others' models
             self._problem(backend, f"{type(error).__name__}: {error}")
         else:
@@ -76,7 +95,15 @@ class Catalog:
         finally:
             self._asking.pop(backend.name, None)
 
-    def _problem(self, backend: Backend, text: str) -> None:
-        if self.problems.get(backend.name) != text:
-            _log.warning("backend_list_failed", backend=backend.name, problem=text)
-        self.problems[backend.name] = text
+    def _problem(self, backend: Backend, what: str, hint: str | None = None) -> None:
+        problem = Problem(what, hint)
+        if self.problems.get(backend.name) != problem:
+            _log.warning("backend_list_failed", backend=backend.name, problem=what)
+        self.problems[backend.name] = problem
+
+
+def _warnings(availability: Availability) -> tuple[str, ...]:
+    if availability.ok:
+        return availability.warnings
+    words = [word for word in (availability.detail, availability.hint) if word]
+    return (". ".join(words) or "can't work here", *availability.warnings)

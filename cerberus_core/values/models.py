@@ -105,3 +105,5 @@ class Availability:
     ok: bool
     detail: str | None = None
     hint: str | None = None
+    warnings: tuple[str, ...] = ()
+    """What is wrong in its settings although it works: a folder that isn't there, say."""

@@ -296,7 +296,9 @@ async def test_a_failing_backend_keeps_its_last_list_and_says_why(
 
         monkeypatch.setattr(backend, "list", broken)
         assert len(await manager.models(fresh=True)) == 2
-        assert manager.problems == {"toy": "OSError: no such folder"}
+        assert {k: v.what for k, v in manager.problems.items()} == {
+            "toy": "OSError: no such folder"
+        }
 
 
 async def test_names_resolve_by_id_alias_and_unique_bare_name(
@@ -364,7 +366,7 @@ async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> No
     )
     async with manager.running():
         assert [model.id for model in await manager.models()] == ["toy/a", "toy/b"]
-        assert manager.problems == {"silent": "no answer"}
+        assert manager.warnings() == ["silent: no answer"]
         failing = False
         with anyio.fail_after(5):  # it may take as long as `LIST_LIMIT_S`; nobody waits for it
             for _ in range(3):

@@ -33,16 +33,19 @@ class LlamaCpp(Backend):
         self._models_dir = setup.models_dir
         self._logs_dir = setup.logs_dir / "llamacpp"
         folders = [Path(folder).expanduser() for folder in settings.folders]
+        self._folders = folders
         self._library = Library([setup.models_dir, *folders])
         self._scanning = asyncio.Lock()
         self._kind: Kind | None = None
         self._engines: dict[str, Engine] = {}
 
     async def available(self) -> Availability:
+        missing = await asyncio.to_thread(_missing, self._folders)
         try:
-            return Availability(ok=True, detail=(await self._engine_kind()).label)
+            label = (await self._engine_kind()).label
         except Unavailable as error:
-            return Availability(ok=False, detail=error.message, hint=error.hint)
+            return Availability(ok=False, detail=error.message, hint=error.hint, warnings=missing)
+        return Availability(ok=True, detail=label, warnings=missing)
 
     async def list(self) -> Sequence[ModelInfo]:
         return [found.info() for found in (await self._scan()).values()]
@@ -145,6 +148,14 @@ class LlamaCpp(Backend):
 
 def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
     return ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
+
+
+def _missing(folders: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(
+        f"plugins.llamacpp.folders: {folder} is no folder"
+        for folder in folders
+        if not folder.is_dir()
+    )
 
 
 def _choose(settings: Settings) -> Kind:

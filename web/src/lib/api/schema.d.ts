@@ -332,6 +332,7 @@ export interface components {
         };
         /** Models */
         Models: {
+            default: string | null;
             models: components["schemas"]["ModelInfo"][];
         };
         /** PluginReport */
