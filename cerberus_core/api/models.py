@@ -7,17 +7,21 @@ import attrs
 from litestar import Controller, Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery
 
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import ModelInfo, Problem
 
 from .services import Given
 
 
 @attrs.frozen(kw_only=True)
 class Models:
-    """`default` is the one to chat with where nobody named one; None where there is none."""
+    """`default` is the one to chat with where nobody named one; None where there is none.
+
+    `problems` are of the backends that could not be listed.
+    """
 
     models: list[ModelInfo]
     default: str | None
+    problems: list[Problem]
 
 
 class ModelsController(Controller):
@@ -27,8 +31,11 @@ class ModelsController(Controller):
     @get(summary="All models")
     async def list(self, services: Given) -> Models:
         """Every model of every backend with its state, broken ones included."""
-        models = await services.manager.models()
-        return Models(models=models, default=services.manager.default())
+        manager = services.manager
+        models = await manager.models()
+        return Models(
+            models=models, default=manager.default(), problems=list(manager.problems.values())
+        )
 
     @post("/load/{id:path}", summary="Load a model", status_code=200)
     async def load(

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Mapping
 
 import anyio
-import attrs
 import structlog
 
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Availability, ModelInfo
+from cerberus_core.values import Availability, ModelInfo, Problem
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -18,17 +17,6 @@ LIST_LIMIT_S = 10.0
 """Seconds one backend may take to list its models; its last list is used after that."""
 
 _log = structlog.get_logger("engines")
-
-
-@attrs.frozen
-class Problem:
-    """Why a backend could not be listed, and what to do."""
-
-    what: str
-    hint: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.hint}" if self.hint else self.what
 
 
 class Catalog:
@@ -96,7 +84,7 @@ class Catalog:
             self._asking.pop(backend.name, None)
 
     def _problem(self, backend: Backend, what: str, hint: str | None = None) -> None:
-        problem = Problem(what, hint)
+        problem = Problem(backend=backend.name, what=what, hint=hint)
         if self.problems.get(backend.name) != problem:
             _log.warning("backend_list_failed", backend=backend.name, problem=what)
         self.problems[backend.name] = problem

@@ -9,9 +9,9 @@ import anyio.abc
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import ModelInfo, Problem
 
-from .catalog import Catalog, Problem
+from .catalog import Catalog
 from .lease import Lease
 from .life import Life
 from .policy import Policies, first_choice, index, not_found, strangers
@@ -67,7 +67,7 @@ class Manager:
 
     def warnings(self) -> list[str]:
         """What is wrong with backends, and with what the settings say of models; a line each."""
-        lines = [f"{name}: {problem}" for name, problem in self.problems.items()]
+        lines = [str(problem) for problem in self.problems.values()]
         for name, told in self._catalog.warnings.items():
             if name not in self.problems:
                 lines += [f"{name}: {line}" for line in told]

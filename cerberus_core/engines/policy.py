@@ -126,15 +126,12 @@ def strangers(
     silent = set(unlisted)
 
     def hidden(name: str) -> bool:
-        """May be a model of theirs; a bare name may be anybody's."""
-        backend, slash, _ = name.partition("/")
-        return backend in silent if slash else bool(silent)
+        return name.partition("/")[0] in silent and "/" in name
 
     lines = []
     default = policies.default
-    if default is not None and default not in names:
-        if not hidden(policies.aliases.get(default, default)):
-            lines.append(f"default_model: no model is named {default!r}{_meant(default, names)}")
+    if not (default is None or default in names or hidden(policies.aliases.get(default, default))):
+        lines.append(f"default_model: no model is named {default!r}{_meant(default, names)}")
     for model_id in policies.models:
         if model_id not in known and not hidden(model_id):
             lines.append(f'[models."{model_id}"]: no model has that id{_meant(model_id, known)}')

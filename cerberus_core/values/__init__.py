@@ -15,6 +15,7 @@ from .models import (
     LoadProgress,
     ModelInfo,
     ModelState,
+    Problem,
     PullProgress,
 )
 from .plugins import PluginReport
@@ -34,6 +35,7 @@ __all__ = [
     "ModelState",
     "PluginReport",
     "Principal",
+    "Problem",
     "PullProgress",
     "Record",
     "new_id",

@@ -99,6 +99,19 @@ class PullProgress:
 
 
 @attrs.frozen(kw_only=True)
+class Problem:
+    """Why a backend's models could not be listed, and what to do."""
+
+    backend: str
+    what: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        line = f"{self.backend}: {self.what}"
+        return f"{line}. {self.hint}" if self.hint else line
+
+
+@attrs.frozen(kw_only=True)
 class Availability:
     """Whether a backend can work here, and what to do if it can't."""
 

@@ -157,6 +157,32 @@ def test_errors_are_json_too_where_json_was_asked_for(cli: Cli) -> None:
     assert error["hint"]
 
 
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["statu"], "No such command 'statu'. Did you mean 'status'?"),
+        (["models", "lss"], "Did you mean 'ls'?"),
+        (["status", "--nope"], "--nope"),
+        (["usage", "--last", "0"], "'--last': 0 is not between 1 and 1000"),
+        (["serve", "--port", "99999"], "'--port': 99999 is not between 0 and 65535"),
+        (["models", "load"], "Missing argument"),
+        (["usage", "--since", "yesterday"], "'yesterday'"),
+    ],
+)
+def test_a_wrong_call_is_told_in_plain_words_and_as_json(
+    cli: Cli, args: list[str], words: str
+) -> None:
+    shown = cli(*args)
+    assert (shown.code, shown.out) == (2, "")
+    assert words in shown.err
+    as_json = cli(*args, "--json")
+    assert (as_json.code, as_json.out) == (2, "")
+    error = json.loads(as_json.err)["error"]
+    assert error["code"] == "usage"
+    assert words in error["message"]
+    assert error["hint"]
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     shown = cli(command, "--help")

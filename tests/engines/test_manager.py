@@ -10,7 +10,7 @@ import pytest
 from cerberus_core.engines import Manager, ModelPolicy, Policies
 from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.testing import FakeClock
-from cerberus_core.values import LoadPlan, ModelInfo
+from cerberus_core.values import Availability, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
 
 pytestmark = pytest.mark.anyio
@@ -299,6 +299,42 @@ async def test_a_failing_backend_keeps_its_last_list_and_says_why(
         assert {k: v.what for k, v in manager.problems.items()} == {
             "toy": "OSError: no such folder"
         }
+
+
+async def test_a_model_of_a_backend_that_is_down_is_told_with_the_backends_problem(
+    start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def down() -> list[ModelInfo]:
+        raise Unavailable("no answer from http://toy", hint="Is it running?")
+
+    monkeypatch.setattr(backend, "list", down)
+    models = {"toy/a": ModelPolicy(ttl_s=1), "other/b": ModelPolicy(ttl_s=1)}
+    async with start(aliases={"fast": "toy/a"}, models=models, default="fast") as manager:
+        for name in ("toy/a", "fast"):
+            with pytest.raises(Unavailable) as caught:
+                await manager.acquire(name)
+            assert caught.value.message == "toy/a can't be reached: toy: no answer from http://toy"
+            assert caught.value.hint == "Is it running?"
+        with pytest.raises(ModelNotFound) as unknown:
+            await manager.acquire("a")
+        assert "toy" in (unknown.value.hint or "")
+        assert manager.warnings() == [
+            "toy: no answer from http://toy. Is it running?",
+            '[models."other/b"]: no model has that id',
+        ]
+        assert manager.default() == "fast", "the settings' own wish, there or not"
+
+
+async def test_what_a_working_backend_warns_of_is_told(
+    start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def available() -> Availability:
+        return Availability(ok=True, warnings=("no such folder",))
+
+    monkeypatch.setattr(backend, "available", available)
+    async with start() as manager:
+        assert len(await manager.models()) == 2
+        assert manager.warnings() == ["toy: no such folder"]
 
 
 async def test_names_resolve_by_id_alias_and_unique_bare_name(

@@ -334,6 +334,7 @@ export interface components {
         Models: {
             default: string | null;
             models: components["schemas"]["ModelInfo"][];
+            problems: components["schemas"]["Problem"][];
         };
         /** PluginReport */
         PluginReport: {
@@ -349,6 +350,12 @@ export interface components {
         /** Plugins */
         Plugins: {
             plugins: components["schemas"]["PluginReport"][];
+        };
+        /** Problem */
+        Problem: {
+            backend: string;
+            hint?: string | null;
+            what: string;
         };
         /** Record */
         Record: {
