@@ -90,8 +90,8 @@ def test_chat_takes_what_is_piped_in_and_a_system_prompt(
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "from a pipe"},
     ]
-    nothing = cli("chat", stdin=None, input=" \n")
-    told(nothing, 2, "nothing to ask")
+    for nothing in (cli("chat", stdin=None, input=" \n"), cli("chat", ""), cli("chat", " ")):
+        told(nothing, 2, "nothing to ask")
 
 
 def test_chat_with_a_model_that_is_not_there(cli: Cli) -> None:

@@ -1,7 +1,6 @@
 """The backend that Cerberus knows: files on disk, engines over them."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,7 +146,7 @@ class LlamaCpp(Backend):
 
 
 def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
-    return ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
+    return ModelNotFound(f"{model.id}: its file is gone", hint="`cerberus models ls`")
 
 
 def _missing(folders: Sequence[Path]) -> tuple[str, ...]:
@@ -171,6 +170,6 @@ def _choose(settings: Settings) -> Kind:
     if find_spec("xllamacpp") is None:
         raise Unavailable(
             "there is neither a llama-server nor the embedded engine",
-            hint=f"{Path(sys.executable).name} -m pip install xllamacpp",
+            hint="install the package xllamacpp beside this plugin, or put a llama-server on PATH",
         )
     return Embedded()
