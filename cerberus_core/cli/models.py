@@ -103,6 +103,9 @@ def pull(
         str,
         typer.Argument(help="`starter`, `org/repo`, `org/repo:quant`, or `backend:ref`."),
     ],
+    if_none: Annotated[
+        bool, typer.Option("--if-none", help="Only where there is no model to chat with.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Fetch a model. Works without the daemon; goes on where it was broken off."""
@@ -114,6 +117,12 @@ def pull(
     from .progress import Bars
 
     here = look_here(folders())
+    if if_none:
+        found = run_async(here.usable_model)
+        if found is not None:
+            if json:
+                say_json({"there": found})
+            return
     warn_all(here.warnings)
     backend, its_ref = backend_for_pull(list(here.plugins.backends.values()), ref)
     with Bars(quiet=json) as bars:

@@ -8,7 +8,7 @@ import attrs
 
 import cerberus_core
 from cerberus_core.config import Loaded, load
-from cerberus_core.engines import Manager, policies_of
+from cerberus_core.engines import Manager, can_chat, policies_of
 from cerberus_core.errors import BadRequest, NotFound
 from cerberus_core.interfaces import Backend
 from cerberus_core.loading import Plugins, load_plugins
@@ -38,6 +38,13 @@ class Here:
         async with manager.running():
             await manager.models()
             yield manager
+
+    async def usable_model(self) -> str | None:
+        """One to chat with: with weights here, or served elsewhere."""
+        async with self.manager() as manager:
+            able = [model for model in await manager.models() if can_chat(model)]
+        real = [model for model in able if model.size_mib is not None or not model.managed]
+        return real[0].id if real else None
 
 
 def look_here(folders: Folders) -> Here:

@@ -37,7 +37,7 @@ def serve(
     from .logs import set_up
     from .typed import command_as_typed, typed
 
-    set_up()
+    log = set_up()
 
     def on_listening(told: daemon.Listening) -> None:
         # What was made at the start stays: the collector need not walk it again and again.
@@ -45,6 +45,7 @@ def serve(
         gc.freeze()
         with contextlib.suppress(OSError):  # nobody may be reading; that is no reason to end
             greet(told)
+        log.let_go()
 
     def greet(told: daemon.Listening) -> None:
         if json:
@@ -58,17 +59,20 @@ def serve(
         waits = f"; {running} still answering (Ctrl-C again cuts off)" if running else ""
         warn(f"Stopping{waits}")
 
-    run_async(
-        lambda: daemon.serve(
-            folders(),
-            host=host,
-            port=port,
-            env=os.environ,
-            on_listening=on_listening,
-            on_stopping=on_stopping,
-        ),
-        use_uvloop=_has_uvloop(),
-    )
+    try:
+        run_async(
+            lambda: daemon.serve(
+                folders(),
+                host=host,
+                port=port,
+                env=os.environ,
+                on_listening=on_listening,
+                on_stopping=on_stopping,
+            ),
+            use_uvloop=_has_uvloop(),
+        )
+    finally:
+        log.let_go()  # what is held where the start failed
 
 
 def _has_uvloop() -> bool:

@@ -7,6 +7,6 @@ as interface objects, and no HTTP.
 
 from .lease import Lease
 from .manager import Manager
-from .policy import ModelPolicy, Policies, policies_of
+from .policy import ModelPolicy, Policies, can_chat, policies_of
 
-__all__ = ["Lease", "Manager", "ModelPolicy", "Policies", "policies_of"]
+__all__ = ["Lease", "Manager", "ModelPolicy", "Policies", "can_chat", "policies_of"]

@@ -72,6 +72,10 @@ def index(models: Mapping[str, ModelInfo], aliases: Mapping[str, str]) -> dict[s
     return names
 
 
+def can_chat(model: ModelInfo) -> bool:
+    return model.problem is None and "chat" in model.capabilities
+
+
 def first_choice(
     models: Iterable[ModelInfo], names: Mapping[str, str], default: str | None
 ) -> str | None:
@@ -82,7 +86,7 @@ def first_choice(
     """
     if default is not None:
         return names.get(default, default)
-    able = [model for model in models if model.problem is None and "chat" in model.capabilities]
+    able = [model for model in models if can_chat(model)]
     able.sort(
         key=lambda model: (
             not (model.managed and model.size_mib is not None),

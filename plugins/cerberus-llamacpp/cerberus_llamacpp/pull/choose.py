@@ -53,7 +53,7 @@ def parse(ref: str) -> Wish:
     if not named or (path and (quant or not path[-1].lower().endswith(".gguf"))):
         raise BadRequest(
             f"{ref!r} names no model to pull",
-            hint="write org/repo, org/repo:quant, org/repo/file.gguf, a page of the hub, or starter",
+            hint="write org/repo, org/repo:quant, org/repo/file.gguf, a page's address, or starter",
         )
     return Wish("/".join(parts[:2]), quant or None, "/".join(path) or None)
 
