@@ -96,7 +96,7 @@ root = typer.Typer(
 
 @root.callback()
 def _root() -> None:
-    """Cerberus: local models on demand, one gateway, coding agents."""
+    """Cerberus: local models on demand, and one gateway to any engine or cloud."""
 
 
 def main(args: list[str] | None = None) -> None:
