@@ -11,10 +11,10 @@ import tomlkit
 
 from cerberus_core.errors import ConfigError, NotFound
 
+from .file import parse
 from .loader import checked
 from .rules import WrongValue
 from .shape import Unknown
-from .source import parse
 from .structure import dotted, nearest, structured, told
 
 KeyPath = tuple[str, ...]

@@ -12,9 +12,9 @@ from cerberus_core.errors import ConfigError
 from cerberus_core.platform import FileLock, Folders
 
 from .edit import Schemas, key_path, with_value, without
+from .file import parse, read
 from .loader import checked
 from .overrides import parsed
-from .source import parse, read
 
 # Setting one of these whole would drop the keys within.
 _SECTIONS = ("server", "gateway", "engines", "usage", "models", "plugins")

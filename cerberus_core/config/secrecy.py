@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import attrs
+
+from .schema import Config
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "headers", "key"}
@@ -50,6 +54,12 @@ def masked(value: Any, *, secret: bool = False) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return value
+
+
+def public(config: Config) -> dict[str, Any]:
+    """The settings as anybody may see them: JSON-able; each secret is "set" or None."""
+    shown: dict[str, Any] = masked(attrs.asdict(config))
+    return shown
 
 
 def redacted(text: str, tree: Any) -> str:

@@ -8,7 +8,7 @@ import pathlib
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, Union
@@ -17,7 +17,11 @@ import attrs
 import cattrs
 from cattrs.errors import AttributeValidationNote, IterableValidationNote
 
+from cerberus_core.errors import ConfigError
+
+from .overrides import source_at
 from .rules import WrongValue
+from .schema import Config
 from .secrecy import is_secret, masked, redacted
 from .shape import Unknown, shaped
 
@@ -46,6 +50,26 @@ def structured(raw: Any, cls: type[T], prefix: tuple[str, ...] = ()) -> tuple[T,
         return _converter().structure(ready, cls), unknown
     except Exception as error:  # noqa: BLE001 validators of plugins raise what they like
         raise _first(error, ready, prefix) from None
+
+
+def plugin_settings(config: Config, name: str, cls: type[T], warn: Callable[[str], None]) -> T:
+    """The settings of plugin `name` as the attrs class `cls`.
+
+    Raises ConfigError with the key path for a wrong value; `warn` gets one
+    line for each unknown key.
+    """
+    prefix = ("plugins", name)
+    tree = {"plugins": config.plugins}
+    try:
+        settings, unknown = structured(config.plugins.get(name, {}), cls, prefix)
+    except WrongValue as wrong:
+        raise ConfigError(
+            told(wrong, source_at(tree, wrong.path)),
+            hint=f"correct {dotted(wrong.path)} in the configuration",
+        ) from None
+    for key in unknown:
+        warn(unknown_text(key, source_at(tree, key.path)))
+    return settings
 
 
 def told(wrong: WrongValue, source: str | None = None) -> str:

@@ -8,9 +8,7 @@ import msgspec
 from cerberus_core.errors import BadRequest, CerberusError, UpstreamFailed
 from cerberus_core.values import ModelInfo
 
-_TOO_LONG = re.compile(
-    r"request \((\d+) tokens\) exceeds the available context size \((\d+) tokens\)"
-)
+_SIZES = re.compile(r"request \((\d+) tokens\) .* size \((\d+) tokens\)")
 
 
 class Refused(UpstreamFailed):
@@ -60,11 +58,13 @@ def refusal(
 
 def _of_an_engine(message: str, model: ModelInfo) -> BadRequest | None:
     """What llama.cpp says in words of its own, or with a 500, though the request is at fault."""
-    too_long = _TOO_LONG.search(message)
-    if too_long is not None:
+    if "exceeds the available context size" in message:
+        sizes = _SIZES.search(message)
         return BadRequest(
             f"{model.id}: {message.removesuffix(', try increasing it')}",
-            hint=_longer(model, asked=int(too_long[1]), has=int(too_long[2])),
+            hint=_longer(model, asked=int(sizes[1]), has=int(sizes[2]))
+            if sizes
+            else f'Ask for less, or set more: `models."{model.id}".context`.',
             code="context_length_exceeded",
         )
     kind = next((kind for kind in ("image", "audio") if f"{kind} input is not" in message), None)
