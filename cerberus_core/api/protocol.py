@@ -71,6 +71,12 @@ class Cycle(RequestResponseCycle):
         if not more:
             self._complete()
 
+    def push(self, data: bytes) -> bool:
+        if self.flow.write_paused or self._gone():
+            return False
+        self.transport.write(b"%x\r\n%s\r\n" % (len(data), data) if self.chunked_encoding else data)
+        return True
+
     def when_gone(self, callback: Callable[[], None]) -> None:
         self.gone = callback
         if self.disconnected:

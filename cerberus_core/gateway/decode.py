@@ -40,3 +40,7 @@ def _inflater(encoding: str) -> "zlib._Decompress | None":
         f"The endpoint answered in the encoding {encoding!r}, which nobody asked for",
         hint="Turn compression off at the endpoint or at the proxy before it.",
     )
+
+
+PLAIN = Decoder("")
+"""For an answer that isn't compressed: nearly all of them."""

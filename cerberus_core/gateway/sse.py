@@ -48,6 +48,16 @@ class Splitter:
         self._pending = data[end + 2 :]
         return data[: end + 2]
 
+    def is_whole(self, chunk: bytes) -> bool:
+        """`chunk` is whole events as it stands: `feed` would hand it back unchanged."""
+        return (
+            self._started
+            and not self._pending
+            and not self._drop_lf
+            and chunk.endswith(b"\n\n")
+            and b"\r" not in chunk
+        )
+
     def rest(self) -> bytes:
         """What is left of an event that never ended."""
         return self._pending

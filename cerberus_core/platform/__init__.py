@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .clock import Clock, SystemClock
+    from .deadline import Deadline
     from .locks import FileLock
     from .paths import Folders, folders
     from .processes import Child, Exit, spawn, tail
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Child",
     "Clock",
+    "Deadline",
     "Exit",
     "FileLock",
     "Folders",
@@ -29,6 +31,7 @@ __all__ = [
 
 _HOMES = {
     "clock": ("Clock", "SystemClock"),
+    "deadline": ("Deadline",),
     "locks": ("FileLock",),
     "paths": ("Folders", "folders"),
     "processes": ("Child", "Exit", "spawn", "tail"),

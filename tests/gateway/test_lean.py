@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cerberus_core.gateway.upstream import ConnectionLost, LeanClient, Request
+from cerberus_core.gateway.upstream import ConnectionLost, LeanClient, Target
 from cerberus_core.testing import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -18,21 +18,21 @@ async def client() -> AsyncIterator[LeanClient]:
     await client.aclose()
 
 
-def _request(server: ScriptedServer) -> Request:
-    return Request(url=f"{server.base_url}/chat/completions", headers={}, body=b"{}")
+def _target(server: ScriptedServer) -> Target:
+    return Target(url=f"{server.base_url}/chat/completions", headers={})
 
 
 async def test_nonsense_is_named(client: LeanClient) -> None:
     nonsense = Reply(raw_head=b"SSH-2.0-OpenSSH\r\n\r\n", framing="close")
     async with ScriptedServer(nonsense) as server:
         with pytest.raises(ConnectionLost, match="not HTTP"):
-            await client.open(_request(server))
+            await client.open(_target(server), b"{}")
 
 
 async def test_a_slow_reader_stops_a_fast_engine(client: LeanClient) -> None:
     piece = b"x" * 65536
     async with ScriptedServer(Reply(parts=[piece] * 512)) as server:  # 32 MiB
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         for _ in range(50):
             await asyncio.sleep(0.001)
         held = sum(map(len, answer._pieces))  # type: ignore[attr-defined]

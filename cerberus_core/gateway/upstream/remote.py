@@ -8,7 +8,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from .interface import Answer, Client, ConnectionLost, Request
+from .interface import Answer, Client, ConnectionLost, Target
 
 CONNECT_S = 15.0
 LARGE = 1 << 20
@@ -21,7 +21,7 @@ class RemoteClient(Client):
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def open(self, request: Request, timeout: float | None = None) -> Answer:
+    async def open(self, target: Target, body: bytes, timeout: float | None = None) -> Answer:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
@@ -33,13 +33,13 @@ class RemoteClient(Client):
             )
         try:
             async with asyncio.timeout(timeout) as limit:
-                response = await _post(self._session, request)
+                response = await _post(self._session, target, body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if limit.expired():
                 raise TimeoutError from None
             # The exception may quote headers; its kind and the address are enough.
             raise ConnectionLost(
-                f"no answer from {request.url}: {_words(error)}", before_answer=True
+                f"no answer from {target.url}: {_words(error)}", before_answer=True
             ) from None
         return _RemoteAnswer(response)
 
@@ -71,17 +71,18 @@ class _RemoteAnswer(Answer):
             self._response.close()
 
 
-async def _post(session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
+async def _post(
+    session: aiohttp.ClientSession, target: Target, body: bytes
+) -> aiohttp.ClientResponse:
     """Once more where a kept connection was closed as the request went out."""
-    body = request.body
-    proxy = _proxy_for(request.url)
+    proxy = _proxy_for(target.url)
     while True:
         told: dict[str, bool] = {}
         try:
             return await session.post(
-                request.url,
+                target.url,
                 data=io.BytesIO(body) if len(body) >= LARGE else body,
-                headers=request.headers,
+                headers=target.headers,
                 allow_redirects=False,
                 proxy=proxy,
                 trace_request_ctx=told,
