@@ -18,7 +18,6 @@ from .models import (
     PullProgress,
 )
 from .plugins import PluginReport
-from .principals import Principal
 from .usage import Aggregate, LiveRequest, Record
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "ModelInfo",
     "ModelState",
     "PluginReport",
-    "Principal",
     "PullProgress",
     "Record",
     "new_id",
