@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cerberus_core.api import protocol
 from cerberus_core.api.protocol import STRAIGHT_BODY, Protocol
 from cerberus_core.gateway import Gateway
 from cerberus_core.testing import Reply, ScriptedServer
@@ -95,6 +96,8 @@ async def test_a_fault_in_the_gateway_is_a_500_and_the_next_request_is_answered(
     async def faulty(*_: Any) -> None:
         raise RuntimeError("a bug")
 
+    told: list[Any] = []
+    monkeypatch.setattr(protocol._log, "error", lambda *_, exc_info: told.append(exc_info))
     monkeypatch.setattr(Gateway, "answer", faulty)
     reader, writer = await connect(box)
     writer.write(request_bytes(box, ASK))
@@ -102,6 +105,7 @@ async def test_a_fault_in_the_gateway_is_a_500_and_the_next_request_is_answered(
     writer.close()
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert b"connection: close" in answer
+    assert [str(error) for error in told] == ["a bug"]
     monkeypatch.setattr(Gateway, "answer", real)
     ((status, _, _),) = await ask(box, request_bytes(box, ASK))
     assert status == 200
