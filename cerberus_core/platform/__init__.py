@@ -1,7 +1,8 @@
 """What differs between operating systems, and the clock.
 
-Owns folders, file locks, listening sockets, process groups and time. Linux first; darwin and
-windows stand behind the same names, so that everything else is written once.
+Owns folders, file locks, listening sockets, process groups, threads that may hang, and
+time. Linux first; darwin and windows stand behind the same names, so that everything else
+is written once.
 Plugins may import from here. Names are imported on first use: the quick
 commands need folders and locks, and not asyncio.
 """
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .locks import FileLock
     from .paths import Folders, folders
     from .processes import Child, Exit, spawn, tail
+    from .threads import in_daemon_thread
 
 __all__ = [
     "Child",
@@ -25,6 +27,7 @@ __all__ = [
     "Folders",
     "SystemClock",
     "folders",
+    "in_daemon_thread",
     "spawn",
     "tail",
 ]
@@ -35,6 +38,7 @@ _HOMES = {
     "locks": ("FileLock",),
     "paths": ("Folders", "folders"),
     "processes": ("Child", "Exit", "spawn", "tail"),
+    "threads": ("in_daemon_thread",),
 }
 
 

@@ -80,6 +80,28 @@ async def test_a_request_that_meets_the_close_is_sent_once_more(client: Client) 
     await client.aclose()
 
 
+@pytest.mark.parametrize("how", [CLOSE, RESET], ids=["closed", "reset"])
+@pytest.mark.parametrize("came", [b"H", b"HTTP/1.1 200 OK\r\ncontent-le"], ids=["byte", "head"])
+async def test_a_request_that_was_answered_in_part_is_never_sent_again(
+    client: Client, came: bytes, how: object
+) -> None:
+    replies = [Reply.json({}), Reply(raw_head=came, parts=[how])]
+    async with ScriptedServer(lambda _: replies[len(server.requests) - 1]) as server:
+        await ask(client, server)
+        with pytest.raises(ConnectionLost) as caught:
+            await ask(client, server, b'{"again": 0}')
+        assert caught.value.before_answer
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("how", [CLOSE, RESET], ids=["closed", "reset"])
+async def test_a_request_on_a_fresh_connection_is_sent_once(client: Client, how: object) -> None:
+    async with ScriptedServer(Reply(raw_head=b"", parts=[how])) as server:
+        with pytest.raises(ConnectionLost):
+            await ask(client, server)
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("framing", ["chunked", "length", "close"])
 async def test_every_framing_is_read_to_its_end(client: Client, framing: Any) -> None:
     async with ScriptedServer() as server:

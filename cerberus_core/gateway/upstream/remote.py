@@ -1,12 +1,14 @@
 """aiohttp behind the relay's interface: TLS, names, proxies, slow networks."""
 
 import asyncio
+import functools
 import io
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from .interface import Answer, Client, ConnectionLost, Target
 
@@ -24,7 +26,7 @@ class RemoteClient(Client):
     async def open(self, target: Target, body: bytes, timeout: float | None = None) -> Answer:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+                connector=_Connector(limit=0, ttl_dns_cache=60),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
@@ -74,7 +76,10 @@ class _RemoteAnswer(Answer):
 async def _post(
     session: aiohttp.ClientSession, target: Target, body: bytes
 ) -> aiohttp.ClientResponse:
-    """Once more where a kept connection was closed as the request went out."""
+    """Once more only where a kept connection was closed as the request went out.
+
+    aiohttp itself sends no POST again.
+    """
     proxy = _proxy_for(target.url)
     while True:
         told: dict[str, bool] = {}
@@ -87,9 +92,40 @@ async def _post(
                 proxy=proxy,
                 trace_request_ctx=told,
             )
-        except aiohttp.ClientConnectionError:
-            if not told.get("reused"):
+        except aiohttp.ClientConnectionError as error:
+            if not told.get("reused") or _heard(error):
                 raise
+
+
+class _Connection(ResponseHandler):
+    """Tells with an error whether any byte of the answer had come."""
+
+    heard = True
+
+    def set_response_params(self, **params: Any) -> None:
+        self.heard = False  # a request begins
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        super().data_received(data)
+
+    def set_exception(self, exc: Any, *cause: Any) -> None:
+        if isinstance(exc, aiohttp.ClientError):
+            exc.heard = self.heard  # type: ignore[attr-defined]
+        super().set_exception(exc, *cause)
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = functools.partial(_Connection, loop=self._loop)  # type: ignore[assignment]
+
+
+def _heard(error: BaseException) -> bool:
+    """Whether the far side had begun to answer; true where nobody knows."""
+    heard: bool = getattr(error, "heard", True)
+    return heard
 
 
 def _noting_reuse() -> aiohttp.TraceConfig:
@@ -118,4 +154,8 @@ def _words(error: BaseException) -> str:
         return "timed out"
     if isinstance(error, aiohttp.ClientConnectorError):
         return str(error.os_error)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "the head of its answer is no HTTP, or longer than is read"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "the connection was closed"
     return type(error).__name__
