@@ -19,7 +19,6 @@ from .models import (
     PullProgress,
 )
 from .plugins import PluginReport
-from .principals import Principal
 from .usage import Aggregate, LiveRequest, Record
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "ModelInfo",
     "ModelState",
     "PluginReport",
-    "Principal",
     "Problem",
     "PullProgress",
     "Record",
