@@ -4,25 +4,23 @@ Boot goes data first: lock, settings, usage log, then plugins, then the socket.
 What is missing degrades; only a broken config or a second daemon stops it.
 """
 
-import contextlib
 import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
 import attrs
 import structlog
-import uvicorn
 from anyio.to_thread import run_sync as in_thread
 
 import cerberus_core
 from cerberus_core import config as settings
 from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Services, build
-from cerberus_core.api.protocol import Protocol
+from cerberus_core.api.server import Server
 from cerberus_core.config import Config
 from cerberus_core.engines import Manager, policies_of
 from cerberus_core.errors import AlreadyRunning, CerberusError
@@ -84,20 +82,9 @@ async def serve(
         token = await in_thread(lambda: config.server.token or settings.ensure_token(folders))
         url = url_of(sock)
         async with _running(folders, config, loaded.warnings, token, url, clock) as services:
-            server = _Server(
-                uvicorn.Config(
-                    await in_thread(build, services),
-                    http=Protocol,
-                    lifespan="off",
-                    access_log=False,
-                    log_config=None,
-                    log_level="warning",
-                    timeout_graceful_shutdown=STOP_GRACE_S,
-                    server_header=False,
-                    # X-Forwarded-For of whoever sits on loopback is no truth for us.
-                    proxy_headers=False,
-                    ws="none",
-                ),
+            server = Server(
+                await in_thread(build, services),
+                grace_s=STOP_GRACE_S,
                 before_shutdown=services.bus.close,
                 after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
@@ -116,7 +103,7 @@ async def serve(
 
 
 async def _stop_on_signal(
-    server: uvicorn.Server, running: Callable[[], int], on_stopping: Callable[[int], None]
+    server: Server, running: Callable[[], int], on_stopping: Callable[[int], None]
 ) -> None:
     """The first signal asks for a stop; a second one cuts running answers off."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -127,13 +114,13 @@ async def _stop_on_signal(
             server.should_exit = True
 
 
-async def _stop_when(stop: anyio.Event, server: uvicorn.Server) -> None:
+async def _stop_when(stop: anyio.Event, server: Server) -> None:
     await stop.wait()
     server.should_exit = True
 
 
 async def _announce(
-    server: "_Server",
+    server: Server,
     services: Services,
     on_listening: Callable[[Listening], None],
 ) -> None:
@@ -225,46 +212,6 @@ async def _running(
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, with a word before it waits for open streams and one after it listens."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        *,
-        before_shutdown: Callable[[], None],
-        after_startup: Callable[[], Awaitable[None]],
-    ) -> None:
-        super().__init__(config)
-        self._before_shutdown = before_shutdown
-        self._after_startup = after_startup
-        self._closed = False
-        self.listening = anyio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again at its end, which would kill the
-        # process before the engines are stopped and the last records written.
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        await self._after_startup()
-        self.listening.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._before_shutdown()
-        self._closed = True
-        await super().shutdown(sockets=sockets)
-
-    async def close(self, sock: socket.socket) -> None:
-        """Shut down where `serve` was cancelled before it could."""
-        if self.started and not self._closed:
-            self.force_exit = True
-            with anyio.CancelScope(shield=True):
-                await self.shutdown(sockets=[sock])
 
 
 @asynccontextmanager

@@ -46,8 +46,7 @@ class ModelsController(Controller):
         wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Answers when it is ready; with `wait=false` at once, with 202."""
-        model = await services.manager.load(_tail(request, "load"), wait=wait)
-        return Response(model, status_code=200 if wait else 202)
+        return _answered(await services.manager.load(_tail(request, "load"), wait=wait), wait)
 
     @post("/unload/{id:path}", summary="Unload a model", status_code=200)
     async def unload(
@@ -58,8 +57,7 @@ class ModelsController(Controller):
         wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Lets its requests finish first; with `wait=false` answers at once, with 202."""
-        model = await services.manager.unload(_tail(request, "unload"), wait=wait)
-        return Response(model, status_code=200 if wait else 202)
+        return _answered(await services.manager.unload(_tail(request, "unload"), wait=wait), wait)
 
     @delete("/{id:path}", summary="Delete a model's files")
     async def remove(
@@ -67,6 +65,10 @@ class ModelsController(Controller):
     ) -> None:
         """Unloads it first."""
         await services.manager.remove(_tail(request))
+
+
+def _answered(model: ModelInfo, waited: bool) -> Response[ModelInfo]:
+    return Response(model, status_code=200 if waited else 202)
 
 
 def _tail(request: Request[Any, Any, Any], verb: str | None = None) -> str:

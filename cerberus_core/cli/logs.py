@@ -8,7 +8,8 @@ from typing import Any
 
 import structlog
 
-_SECRET_KEY = re.compile(r"token|api[_-]?key|authorization|password|secret|cookie", re.IGNORECASE)
+from cerberus_core.config.secrecy import shows
+
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 
 
@@ -73,7 +74,7 @@ def redact(_: Any, __: str, event: Any) -> Any:
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: "[removed]" if _SECRET_KEY.search(str(key)) else _without_secrets(inner)
+            key: _without_secrets(inner) if shows(key, inner) else "[removed]"
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):

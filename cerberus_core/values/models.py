@@ -86,7 +86,7 @@ class LoadProgress:
     """A sign of life of a load: any one puts off the stall limit."""
 
     fraction: float | None = None
-    note: str | None = None
+    """0 to 1, where the engine tells."""
 
 
 @attrs.frozen(kw_only=True)

@@ -32,9 +32,10 @@ async def test_m01_twenty_first_requests_load_once(start: Start, backend: ToyBac
 
     async def request(manager: Manager) -> None:
         nonlocal served
-        async with await manager.acquire("toy/a") as lease:
-            assert lease.endpoint.model == "toy/a"
-            served += 1
+        lease = await manager.acquire("toy/a")
+        assert lease.endpoint.model == "toy/a"
+        served += 1
+        lease.release()
 
     async with start() as manager, anyio.create_task_group() as tasks:
         for _ in range(20):

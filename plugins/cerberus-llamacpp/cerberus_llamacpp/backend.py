@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
+from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -39,7 +40,7 @@ class LlamaCpp(Backend):
         self._engines: dict[str, Engine] = {}
 
     async def available(self) -> Availability:
-        missing = await asyncio.to_thread(_missing, self._folders)
+        missing = await in_daemon_thread(lambda: _missing(self._folders))
         try:
             label = (await self._engine_kind()).label
         except Unavailable as error:
