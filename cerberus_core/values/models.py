@@ -5,9 +5,7 @@ from typing import Literal
 
 import attrs
 
-Capability = Literal[
-    "chat", "completion", "embed", "rerank", "transcribe", "speak", "image", "vision"
-]
+Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 
 

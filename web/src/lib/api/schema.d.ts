@@ -312,7 +312,7 @@ export interface components {
         /** ModelInfo */
         ModelInfo: {
             backend: string;
-            capabilities?: ("chat" | "completion" | "embed" | "rerank" | "transcribe" | "speak" | "image" | "vision")[];
+            capabilities?: ("chat" | "completion" | "embed" | "rerank" | "vision")[];
             ctx?: number | null;
             detail?: string | null;
             failure?: string | null;
