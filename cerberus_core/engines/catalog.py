@@ -9,7 +9,7 @@ import structlog
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Availability, ModelInfo, Problem
+from cerberus_core.values import ModelInfo, Problem
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -70,7 +70,7 @@ class Catalog:
         try:
             with anyio.fail_after(LIST_LIMIT_S):
                 models = list(await backend.list())
-                self.warnings[backend.name] = _warnings(await backend.available())
+                self.warnings[backend.name] = await _warnings(backend)
         except TimeoutError:
             self._problem(backend, f"did not list its models within {LIST_LIMIT_S:.0f} s")
         except CerberusError as error:
@@ -90,7 +90,11 @@ class Catalog:
         self.problems[backend.name] = problem
 
 
-def _warnings(availability: Availability) -> tuple[str, ...]:
+async def _warnings(backend: Backend) -> tuple[str, ...]:
+    try:
+        availability = await backend.available()
+    except Exception as error:  # noqa: BLE001 - foreign code; its models are there all the same
+        return (f"available() raised {type(error).__name__}: {error}",)
     if availability.ok:
         return availability.warnings
     words = [word for word in (availability.detail, availability.hint) if word]

@@ -330,12 +330,20 @@ async def test_what_a_working_backend_warns_of_is_told(
     start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def available() -> Availability:
-        return Availability(ok=True, warnings=("no such folder",))
+        if says is None:
+            raise OSError("no")
+        return says
 
     monkeypatch.setattr(backend, "available", available)
-    async with start() as manager:
-        assert len(await manager.models()) == 2
-        assert manager.warnings() == ["toy: no such folder"]
+    for says, told in (
+        (Availability(ok=True, detail="fine"), []),
+        (Availability(ok=True, warnings=("no such folder",)), ["toy: no such folder"]),
+        (Availability(ok=False, detail="no key", hint="Set it."), ["toy: no key. Set it."]),
+        (None, ["toy: available() raised OSError: no"]),
+    ):
+        async with start() as manager:
+            assert len(await manager.models()) == 2
+            assert manager.warnings() == told
 
 
 async def test_names_resolve_by_id_alias_and_unique_bare_name(

@@ -40,7 +40,9 @@ class LlamaCpp(Backend):
         self._engines: dict[str, Engine] = {}
 
     async def available(self) -> Availability:
-        missing = await in_daemon_thread(lambda: _missing(self._folders))
+        missing: tuple[str, ...] = ()
+        if self._folders:
+            missing = await in_daemon_thread(lambda: _missing(self._folders))
         try:
             label = (await self._engine_kind()).label
         except Unavailable as error:
