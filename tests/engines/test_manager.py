@@ -329,18 +329,21 @@ async def test_a_model_of_a_backend_that_is_down_is_told_with_the_backends_probl
 async def test_what_a_working_backend_warns_of_is_told(
     start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[Availability | Exception] = []
+
     async def available() -> Availability:
-        if says is None:
-            raise OSError("no")
-        return says
+        if isinstance(said[-1], Exception):
+            raise said[-1]
+        return said[-1]
 
     monkeypatch.setattr(backend, "available", available)
     for says, told in (
         (Availability(ok=True, detail="fine"), []),
         (Availability(ok=True, warnings=("no such folder",)), ["toy: no such folder"]),
         (Availability(ok=False, detail="no key", hint="Set it."), ["toy: no key. Set it."]),
-        (None, ["toy: available() raised OSError: no"]),
+        (OSError("no"), ["toy: available() raised OSError: no"]),
     ):
+        said.append(says)
         async with start() as manager:
             assert len(await manager.models()) == 2
             assert manager.warnings() == told
