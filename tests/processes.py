@@ -2,9 +2,12 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -81,6 +84,14 @@ def start_daemon(folder: Path, config: str, port: int = 0, **more_env: str) -> D
 
 def _pid_in(file: Path) -> int | None:
     return json.loads(file.read_text())["pid"] if file.exists() else None
+
+
+@contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port at which nobody listens, and which nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def stop_daemon(running: DaemonProcess) -> None:

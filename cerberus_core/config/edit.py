@@ -12,8 +12,8 @@ import tomlkit
 from cerberus_core.errors import ConfigError, NotFound
 
 from .file import parse
-from .loader import checked
 from .rules import WrongValue
+from .schema import Config
 from .shape import Unknown
 from .structure import dotted, nearest, structured, told
 
@@ -81,14 +81,14 @@ def without(old: str, path: KeyPath, file: Path, schemas: Schemas) -> str:
 
 def _check(tables: dict[str, Any], path: KeyPath, file: Path, schemas: Schemas) -> list[Unknown]:
     """The unknown keys of the core, and of the plugin that `path` leads to. Raises ConfigError."""
-    _config, unknown = checked(tables, file, "")
-    if path[0] == "plugins" and path[1] in tables["plugins"]:
-        cls = schemas(path[1])
-        if cls is not None:
-            try:
+    try:
+        unknown = structured(tables, Config)[1]
+        if path[0] == "plugins" and path[1] in tables["plugins"]:
+            cls = schemas(path[1])
+            if cls is not None:
                 unknown += structured(tables["plugins"][path[1]], cls, path[:2])[1]
-            except WrongValue as wrong:
-                raise ConfigError(told(wrong), hint=_remedy(wrong, path, file)) from None
+    except WrongValue as wrong:
+        raise ConfigError(told(wrong), hint=_remedy(wrong, path, file)) from None
     return unknown
 
 
@@ -101,7 +101,7 @@ def _is_good(tables: dict[str, Any], path: KeyPath, file: Path, schemas: Schemas
 
 
 def _remedy(wrong: WrongValue, path: KeyPath, file: Path) -> str:
-    if wrong.path == path:
+    if wrong.path[: len(path)] == path:
         return f"{file} is as it was"
     return f"set {dotted(wrong.path)} first" if wrong.value is None else f"mend it in {file} first"
 

@@ -1,6 +1,7 @@
 """The class with which a plugin reads its settings, found without making its objects."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -45,11 +46,10 @@ def settings_class(
     every = described(installed(PLUGINS) if entry_points is None else entry_points)
     found = next((one for one in every if one.name == name), None)
     if found is None:
-        names = ", ".join(sorted({one.name for one in every}))
-        raise NotFound(
-            f"no plugin {name!r} is installed",
-            hint=f"installed: {names}" if names else "no plugin is installed",
-        )
+        names = sorted({one.name for one in every})
+        meant = get_close_matches(name, names, n=1)
+        hint = f"did you mean {meant[0]}?" if meant else f"installed: {', '.join(names) or 'none'}"
+        raise NotFound(f"no plugin {name!r} is installed", hint=hint)
 
     def ask() -> None:
         manager = hooks.new_manager()

@@ -1,7 +1,6 @@
 """What is wrong with backends and settings is told wherever it matters, and told once."""
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Done, Home, done
-from tests.processes import DaemonProcess, start_daemon, stop_daemon
+from tests.processes import DaemonProcess, refusing_port, start_daemon, stop_daemon
 
 SETTINGS = """
 blocked_plugins = ["hello"]
@@ -36,15 +35,16 @@ TOLD = [
 ]
 
 
-def settings() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        return SETTINGS.replace("{port}", str(closed.getsockname()[1]))
+@pytest.fixture
+def settings() -> Iterator[str]:
+    with refusing_port() as port:
+        yield SETTINGS.replace("{port}", str(port))
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+def daemon(tmp_path: Path, settings: str) -> Iterator[DaemonProcess]:
     """It has the endpoint's key in its environment; the commands haven't."""
-    running = start_daemon(tmp_path, settings(), ACME_KEY="from-its-environment")
+    running = start_daemon(tmp_path, settings, ACME_KEY="from-its-environment")
     del running.env["ACME_KEY"]
     yield running
     stop_daemon(running)
@@ -94,8 +94,8 @@ def lines_of(finished: Done) -> str:
     return finished.out + finished.err
 
 
-def test_without_a_daemon_it_is_told_too_with_whose_environment(home: Home) -> None:
-    home.write(settings())
+def test_without_a_daemon_it_is_told_too_with_whose_environment(home: Home, settings: str) -> None:
+    home.write(settings)
     shown = home.cli("models", "ls")
     for told in [*TOLD, "acme: The key of acme is not set"]:
         assert shown.err.count(told) == 1

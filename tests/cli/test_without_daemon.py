@@ -11,7 +11,7 @@ import pytest
 
 from cerberus_core.platform import FileLock
 from tests.cli.conftest import Home
-from tests.processes import clean_env, run_cli
+from tests.processes import clean_env, refusing_port, run_cli
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,11 @@ def test_a_foreign_server_at_the_old_address_never_sees_the_token(home: Home) ->
 
 
 def test_a_daemon_that_hangs_up_is_a_3(home: Home) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
     data = home.folder / "data"
     data.mkdir()
-    (data / "daemon.json").write_text(f'{{"pid": 1, "url": "http://127.0.0.1:{port}"}}')
     home.write('[server]\ntoken = "abc"\n')
-    with FileLock(data / "daemon.lock"):
+    with refusing_port() as port, FileLock(data / "daemon.lock"):
+        (data / "daemon.json").write_text(f'{{"pid": 1, "url": "http://127.0.0.1:{port}"}}')
         for args in (["status"], ["chat", "hi"], ["models", "load", "x"], ["doctor"]):
             finished = home.cli(*args)
             assert finished.code == (0 if args == ["doctor"] else 3)
@@ -147,10 +145,9 @@ def test_what_names_no_model_to_pull_is_a_2(home: Home, ref: str, words: str) ->
 
 def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
     pytest.importorskip("cerberus_llamacpp")
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-    home.env["HF_ENDPOINT"] = f"http://127.0.0.1:{port}"
-    finished = home.cli("models", "pull", "org/tiny-GGUF")
+    with refusing_port() as port:
+        home.env["HF_ENDPOINT"] = f"http://127.0.0.1:{port}"
+        finished = home.cli("models", "pull", "org/tiny-GGUF")
     assert finished.code == 1
     first, hint = finished.err.strip().splitlines()
     assert first.startswith("Error: org/tiny-GGUF could not be pulled: the hub can't be reached (")

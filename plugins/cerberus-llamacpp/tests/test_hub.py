@@ -280,6 +280,13 @@ async def test_what_the_hub_refuses_comes_with_a_hint(
     assert hint in str(caught.value.hint)
 
 
+async def test_a_server_that_is_no_hub_is_told(make_backend: Make, hub: Hub) -> None:
+    hub.error = (200, "")  # `{}`, which tells of no model
+    with pytest.raises(Unavailable, match="not as the hub does") as caught:
+        await pull(make_backend(), "org/tiny-GGUF")
+    assert "HF_ENDPOINT" in str(caught.value.hint)
+
+
 async def test_offline_says_so_and_what_to_do(
     make_backend: Make, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

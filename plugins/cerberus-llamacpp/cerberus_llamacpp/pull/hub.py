@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from json import JSONDecodeError
 from pathlib import Path
 
 from cerberus_core.errors import CerberusError, Unavailable
@@ -58,7 +59,13 @@ class Download:
         constants.HF_HUB_DISABLE_TELEMETRY = True
         endpoint = os.environ.get("HF_ENDPOINT")
         api = huggingface_hub.HfApi(endpoint=endpoint)
-        info = api.model_info(self._wish.repo, files_metadata=True)
+        try:
+            info = api.model_info(self._wish.repo, files_metadata=True)
+        except (KeyError, TypeError, AttributeError, JSONDecodeError) as error:
+            raise Unavailable(
+                f"{endpoint or 'the hub'} answered, but not as the hub does",
+                hint="does HF_ENDPOINT name a mirror of it?",
+            ) from error
         siblings = [
             RemoteFile(file.rfilename, file.size, file.lfs.sha256 if file.lfs else None)
             for file in info.siblings or []
