@@ -1,5 +1,6 @@
 """The daemon's log: lines on stderr, secrets taken out."""
 
+import atexit
 import contextlib
 import logging
 import re
@@ -8,12 +9,15 @@ from typing import Any
 
 import structlog
 
+from .log_stream import LogStream
+
 _SECRET_KEY = re.compile(r"token|api[_-]?key|authorization|password|secret|cookie", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 
 
 def set_up() -> None:
-    """Everything at INFO and above goes to stderr, one line each."""
+    """Everything at INFO and above goes to stderr, one line each, and nobody waits for it."""
+    _never_wait_for_stderr()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
     # Answers that a stop cuts off are told to their clients and in their records.
     logging.getLogger("uvicorn.error").addFilter(
@@ -28,9 +32,19 @@ def set_up() -> None:
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(_Stderr()),  # type: ignore[arg-type]
+        logger_factory=structlog.WriteLoggerFactory(_Stderr()),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
+
+
+def _never_wait_for_stderr() -> None:
+    try:
+        sys.stderr.flush()
+        stream = LogStream(sys.stderr.fileno(), encoding=sys.stderr.encoding)
+    except (AttributeError, OSError, ValueError):  # there is none, or it is no file
+        return
+    sys.stderr = stream
+    atexit.register(stream.finish)
 
 
 class _Stderr:
