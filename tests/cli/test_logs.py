@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 import urllib.request
@@ -17,7 +16,7 @@ import pytest
 
 from cerberus_core.cli.log_stream import LogStream
 from cerberus_core.cli.logs import _Stderr
-from tests.processes import clean_env
+from tests.processes import clean_env, install_plugin
 
 
 class Closed:
@@ -112,16 +111,11 @@ NOISY = """
 @contextmanager
 def noisy_daemon(folder: Path) -> Iterator["tuple[subprocess.Popen[str], str]"]:
     """A daemon with a plugin that logs 6 MB; its stderr is a pipe that is not read."""
-    info = folder / "site" / "cerberus_noisy-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "entry_points.txt").write_text("[cerberus.plugins]\nnoisy = noisy_plugin\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cerberus-noisy\nVersion: 1.0\n")
-    (folder / "site" / "noisy_plugin.py").write_text(textwrap.dedent(NOISY))
     config = folder / "config" / "config.toml"
     config.parent.mkdir()
     config.write_text('blocked_plugins = ["llamacpp", "hello", "openai"]\n')
     command = [sys.executable, "-m", "cerberus_core", "serve", "--port", "0", "--json"]
-    env = {**clean_env(folder), "PYTHONPATH": str(folder / "site")}
+    env = {**clean_env(folder), **install_plugin(folder, "noisy", NOISY)}
     with subprocess.Popen(
         command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
