@@ -48,7 +48,7 @@ async def test_after_the_hold_a_stream_gets_comments_and_then_a_typed_error(
     start_box: StartBox, tmp_path: Path
 ) -> None:
     slow = "echo reading weights >&2; sleep 0.5; echo out of memory >&2; exit 1"
-    gateway = "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.05"
+    gateway = "[gateway]\nhold_s = 0\nkeepalive_s = 0.1"
     async with start_box(config(tmp_path, slow, gateway)) as box:
         answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
         record = await box.record()
