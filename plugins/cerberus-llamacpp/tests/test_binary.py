@@ -1,6 +1,7 @@
 """A `llama-server` binary, stood in for by a program that speaks like one."""
 
 import asyncio
+import functools
 import json
 import os
 import shlex
@@ -21,6 +22,7 @@ from cerberus_llamacpp.engines.binary import free_port
 from cerberus_llamacpp.testing import TINY, Setup, write_gguf
 
 from cerberus_core.errors import LoadFailed, Unavailable
+from cerberus_core.platform import spawn
 from cerberus_core.values import Endpoint, LoadPlan, ModelInfo
 
 pytestmark = [
@@ -188,6 +190,34 @@ async def test_m09_an_engine_that_ignores_sigterm_is_killed_with_its_child(
     await load(backend)
     assert len(offspring()) == 3  # guard, engine, its child
     await backend.unload(await listed(backend))
+    assert offspring() == []
+
+
+@pytest.mark.parametrize("moment", ["loading", "loaded", "closing"])
+async def test_a_guard_that_stands_still_holds_up_neither_unload_nor_stop(
+    backend: LlamaCpp, fake: Fake, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    quick = functools.partial(spawn, guard_slack_s=0.3)
+    monkeypatch.setattr("cerberus_llamacpp.engines.binary.spawn", quick)
+    fake.behave({"deaf": True, "load_s": 600 if moment == "loading" else 0})
+    model = await listed(backend)
+    loading = asyncio.create_task(load(backend))
+    if moment == "loading":
+        while not fake.calls:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.02)
+    else:
+        await loading
+    for process in psutil.Process().children():
+        process.suspend()  # the guards
+    async with asyncio.timeout(10):
+        if moment == "loading":
+            loading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await loading
+        elif moment == "loaded":
+            await backend.unload(model)
+        else:
+            await backend.aclose()
     assert offspring() == []
 
 
