@@ -27,7 +27,8 @@ from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
 from cerberus_core.loading import load_plugins
-from cerberus_core.platform import Clock, FileLock, Folders, SystemClock
+from cerberus_core.platform import Clock, FileLock, Folders, SystemClock, in_daemon_thread
+from cerberus_core.platform.limits import raise_open_files
 from cerberus_core.platform.listening import listen, url_of
 from cerberus_core.usage import Store
 
@@ -67,7 +68,33 @@ async def serve(
     running answers when a signal came. Raises `ConfigError`,
     `AlreadyRunning`, `AddressRefused`.
     """
-    clock = clock or SystemClock()
+    raise_open_files()
+    stopping = _Stopping(on_stopping)
+    failure: CerberusError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, stopping)
+        if stop is not None:
+            tasks.start_soon(_stop_when, stop, stopping)
+        try:
+            with stopping.start:
+                clock = clock or SystemClock()
+                await _serve(folders, host, port, env, on_listening, clock, stopping)
+        except CerberusError as error:
+            failure = error  # raised below, where no group is put around it
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _serve(
+    folders: Folders,
+    host: str | None,
+    port: int | None,
+    env: Mapping[str, str] | None,
+    on_listening: Callable[[Listening], None],
+    clock: Clock,
+    stopping: "_Stopping",
+) -> None:
     loaded = await in_thread(lambda: settings.load(folders, env))
     config = loaded.config
     if host is not None or port is not None:
@@ -89,12 +116,8 @@ async def serve(
                 after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(
-                    _stop_on_signal, server, services.gateway.requests.__len__, on_stopping
-                )
                 tasks.start_soon(_announce, server, services, on_listening)
-                if stop is not None:
-                    tasks.start_soon(_stop_when, stop, server)
+                stopping.serving(server, services.gateway.requests.__len__)
                 try:
                     await server.serve(sockets=[sock])
                 finally:
@@ -102,21 +125,43 @@ async def serve(
                 tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(
-    server: Server, running: Callable[[], int], on_stopping: Callable[[int], None]
-) -> None:
-    """The first signal asks for a stop; a second one cuts running answers off."""
+class _Stopping:
+    """Who is to be stopped: the start, which is cancelled, and then the server, which is asked."""
+
+    def __init__(self, on_stopping: Callable[[int], None]) -> None:
+        self.start = anyio.CancelScope()
+        self._on_stopping = on_stopping
+        self._server: Server | None = None
+        self._running: Callable[[], int] = int
+
+    def serving(self, server: Server, running: Callable[[], int]) -> None:
+        self._server, self._running = server, running
+
+    def signalled(self) -> None:
+        """The first signal asks for a stop; a second one cuts running answers off."""
+        again = self._server is not None and self._server.should_exit
+        if not again:
+            self._on_stopping(self._running())
+        self.ask()
+        if self._server is not None:
+            self._server.force_exit = again
+
+    def ask(self) -> None:
+        if self._server is None:
+            self.start.cancel()
+        else:
+            self._server.should_exit = True
+
+
+async def _stop_on_signal(stopping: _Stopping) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            if not server.should_exit:
-                on_stopping(running())
-            server.force_exit = server.should_exit
-            server.should_exit = True
+            stopping.signalled()
 
 
-async def _stop_when(stop: anyio.Event, server: Server) -> None:
+async def _stop_when(stop: anyio.Event, stopping: _Stopping) -> None:
     await stop.wait()
-    server.should_exit = True
+    stopping.ask()
 
 
 async def _announce(
@@ -156,7 +201,8 @@ async def _running(
     store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
     bus = Bus()
     try:
-        plugins = await in_thread(
+        # Foreign code, which may hang: a stop does not wait for it.
+        plugins = await in_daemon_thread(
             lambda: load_plugins(config, folders, core_version=cerberus_core.__version__)
         )
         manager = Manager(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 
 import attrs
 import psutil
@@ -54,6 +55,16 @@ def clean_env(folder: Path) -> dict[str, str]:
         "CERBERUS_DATA": str(folder / "data"),
         "LANG": "C.UTF-8",
     }
+
+
+def install_plugin(folder: Path, name: str, source: str) -> dict[str, str]:
+    """A plugin of one module, and the variables with which a daemon finds it."""
+    info = folder / "site" / f"cerberus_{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text(f"[cerberus.plugins]\n{name} = {name}_plugin\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: cerberus-{name}\nVersion: 1.0\n")
+    (folder / "site" / f"{name}_plugin.py").write_text(dedent(source))
+    return {"PYTHONPATH": str(folder / "site")}
 
 
 def start_daemon(folder: Path, config: str, port: int = 0, **more_env: str) -> DaemonProcess:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from .daemon_client import DaemonClient
-from .output import Json, figure, printable, say, say_json, show_error, warn
+from .options import Json
+from .output import figure, printable, say, say_json, show_error, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .output import Json, say, say_json, warn
+from .options import Json
+from .output import say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 

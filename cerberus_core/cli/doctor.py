@@ -14,7 +14,8 @@ import typer
 from cerberus_core.errors import CerberusError, DaemonUnreachable
 
 from .loop import run_async
-from .output import Json, say, say_json
+from .options import Json
+from .output import say, say_json
 from .typed import install_as_typed, typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

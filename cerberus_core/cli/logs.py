@@ -1,5 +1,6 @@
 """The daemon's log: lines on stderr, secrets taken out."""
 
+import atexit
 import contextlib
 import logging
 import re
@@ -10,11 +11,17 @@ import structlog
 
 from cerberus_core.config.secrecy import shows
 
+from .log_stream import LogStream
+
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 
 
 def set_up() -> "Held":
-    """Everything at INFO and above goes to stderr, one line each, once it is let go."""
+    """Everything at INFO and above goes to stderr, one line each, once it is let go.
+
+    Nobody waits for whoever reads it.
+    """
+    _never_wait_for_stderr()
     held = Held()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
     # Answers that a stop cuts off are told to their clients and in their records.
@@ -30,10 +37,20 @@ def set_up() -> "Held":
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(held),  # type: ignore[arg-type]
+        logger_factory=structlog.WriteLoggerFactory(held),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
     return held
+
+
+def _never_wait_for_stderr() -> None:
+    try:
+        sys.stderr.flush()
+        stream = LogStream(sys.stderr.fileno(), encoding=sys.stderr.encoding)
+    except (AttributeError, OSError, ValueError):  # there is none, or it is no file
+        return
+    sys.stderr = stream
+    atexit.register(stream.finish)
 
 
 class _Stderr:

@@ -1,7 +1,5 @@
 """Finds the command, runs it, and turns errors into words and exit codes."""
 
-import os
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -99,12 +97,6 @@ def _root() -> None:
     """Cerberus: local models on demand, and one gateway to any engine or cloud."""
 
 
-def main(args: list[str] | None = None) -> None:
-    """The console script. Never returns; exits with a documented code."""
-    args = sys.argv[1:] if args is None else args
-    sys.exit(run(args))
-
-
 def run(args: list[str]) -> int:
     """Run one command; its exit code."""
     from cerberus_core.errors import CerberusError
@@ -125,8 +117,9 @@ def run(args: list[str]) -> int:
     except SystemExit as error:
         if not isinstance(error.__context__, BrokenPipeError):
             raise
-        # `cerberus usage | head`: the reader left, which click and rich make an exit with 1.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+        from .output import nobody_reads
+
+        nobody_reads()  # which click and rich make an exit with 1
         return 0
     except CerberusError as error:
         from .output import show_error

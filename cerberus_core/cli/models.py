@@ -8,7 +8,8 @@ import typer
 
 from .daemon_client import DaemonClient, model_path
 from .loop import run_async
-from .output import Json, say, say_json, warn
+from .options import Json
+from .output import say, say_json, warn
 from .typed import typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)

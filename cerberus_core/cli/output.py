@@ -1,16 +1,12 @@
-"""What a person reads. Light: no rich here."""
+"""What a person reads. Light: no typer and no rich here."""
 
 import json
+import os
 import re
 import sys
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cerberus_core.errors import CerberusError, ConfigError, DaemonUnreachable, NotFound
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
 
 # Controls (but line ends and tabs), what turns the direction of text, and lone surrogates.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -41,6 +37,11 @@ def warn(text: str) -> None:
 def figure(value: float) -> str:
     """A measured number in a few digits, without an exponent."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+
+
+def nobody_reads() -> None:
+    """`cerberus usage | head`: the reader left. That is no error, and no more is written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
 
 
 def show_error(error: CerberusError, *, as_json: bool) -> int:

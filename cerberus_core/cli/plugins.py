@@ -7,7 +7,8 @@ import typer
 from cerberus_core.errors import DaemonUnreachable
 
 from .daemon_client import DaemonClient
-from .output import Json, say, say_json
+from .options import Json
+from .output import say, say_json
 from .typed import install_as_typed, typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -9,7 +9,8 @@ import typer
 
 from .address import parse_address
 from .loop import run_async
-from .output import Json, say, say_json, warn
+from .options import Json
+from .output import say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -5,7 +5,8 @@ import sys
 import typer
 
 from .daemon_client import DaemonClient
-from .output import Json, say, say_json, warn
+from .options import Json
+from .output import say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

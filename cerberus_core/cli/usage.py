@@ -10,7 +10,8 @@ import typer
 from cerberus_core.errors import CerberusError
 
 from .daemon_client import DaemonClient
-from .output import Json, figure, say, say_json
+from .options import Json
+from .output import figure, say, say_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -2,9 +2,8 @@
 
 import typer
 
-import cerberus_core
-
-from .output import Json, say, say_json
+from . import blink
+from .options import Json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -12,7 +11,4 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def version(json: Json = False) -> None:
     """Print the version."""
-    if json:
-        say_json({"version": cerberus_core.__version__})
-    else:
-        say(cerberus_core.__version__)
+    blink.version(json)

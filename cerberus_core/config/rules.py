@@ -36,8 +36,12 @@ def port() -> Validator:
     return rule("a port from 0 to 65535 (0: any free one)", lambda v: 0 <= v <= 65535)
 
 
-def seconds(*, zero: str | None = None) -> Validator:
-    """More than 0 seconds, or 0 where `zero` says what it means."""
+def seconds(*, zero: str | None = None, least: float | None = None) -> Validator:
+    """From `least`, or 0 where `zero` says what it means, or else more than 0 seconds."""
+    if least is not None:
+        return rule(
+            f"a number of seconds from {least:g}", lambda v: math.isfinite(v) and v >= least
+        )
     if zero is None:
         return rule("a number of seconds above 0", lambda v: math.isfinite(v) and v > 0)
     return rule(f"a number of seconds, 0 for {zero}", lambda v: math.isfinite(v) and v >= 0)

@@ -32,8 +32,8 @@ class ServerConfig:
 class GatewayConfig:
     hold_s: float = attrs.field(default=5.0, validator=rules.seconds(zero="not at all"))
     """How long headers are held while a model loads, so that a failure is a real 5xx."""
-    keepalive_s: float = attrs.field(default=10.0, validator=rules.seconds())
-    """Time between the comments that keep a waiting stream open."""
+    keepalive_s: float = attrs.field(default=10.0, validator=rules.seconds(least=0.1))
+    """Time between the comments that keep a waiting stream open; at least 0.1."""
     body_limit_mib: int = attrs.field(default=64, validator=rules.count())
     silence_s: float = attrs.field(default=300.0, validator=rules.seconds(zero="no limit"))
     """Limit on the total silence of an engine or endpoint, before and between its bytes."""

@@ -1,11 +1,14 @@
 """What commands import: the quick ones nothing heavy, `--help` no plugin."""
 
 import json
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from cerberus_core.cli import blink, main
 from cerberus_core.cli.daemon_client import DaemonClient
 from cerberus_core.errors import NotFound
 from tests.cli.conftest import Home
@@ -20,8 +23,11 @@ HEAVY = {
 
 _PROBE = """
 import json, sys
-from cerberus_core.cli.main import run
-code = run(sys.argv[1:])
+from cerberus_core import cli
+try:
+    cli.main(sys.argv[1:])
+except SystemExit as ended:
+    code = ended.code
 sys.stderr.write(json.dumps({"code": code, "modules": sorted(sys.modules)}))
 """
 
@@ -44,8 +50,24 @@ def modules_after(env: dict[str, str], *args: str) -> set[str]:
 @pytest.mark.parametrize("args", [["version"], ["token"], ["status"], ["status", "--json"]])
 def test_the_quick_commands_import_nothing_heavy(served: DaemonProcess, args: list[str]) -> None:
     imported = modules_after(served.env, *args)
-    assert not imported & HEAVY
-    assert len(imported) < 260, "a blink"
+    assert not imported & (HEAVY | {"click", "typer"})
+    assert len(imported) < 150, "a blink"
+
+
+@pytest.mark.parametrize("word", ["version", "token", "status"])
+def test_the_quick_commands_are_the_same_through_the_parser(
+    served: DaemonProcess, word: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    for name in ("CERBERUS_CONFIG", "CERBERUS_DATA"):
+        monkeypatch.setenv(name, served.env[name])
+    said = []
+    for run in (blink.run, main.run):
+        for args in ([word], [word, "--json"]):
+            assert run(args) == 0
+            said.append(re.sub(r"up .*|uptime_s.*", "", capsys.readouterr().out))
+    assert said[:2] == said[2:]
+    assert blink.run([word, "--help"]) is None
+    assert blink.run([word, "--jsn"]) is None
 
 
 @pytest.mark.parametrize("args", [["--help"], ["serve", "--help"], ["models", "--help"]])

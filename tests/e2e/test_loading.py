@@ -31,13 +31,19 @@ def config(folder: Path, script: str, more: str = "") -> str:
 async def test_m06_an_engine_that_dies_at_start_is_a_real_503_with_its_last_words(
     start_box: StartBox, tmp_path: Path, stream: bool
 ) -> None:
-    dies = "echo unknown argument: --wings >&2; exit 3"
+    dies = f"""test "$1" = --help && exit
+        echo started >> '{tmp_path}/starts'; echo unknown argument: --wings >&2; exit 3"""
     async with start_box(config(tmp_path, dies)) as box:
         began = time.monotonic()
         answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
         assert time.monotonic() - began < 30  # its stall limit alone would be shorter
         record = await box.record()
+        models = (await box.http.get("/api/models")).json()["models"]
+        [model] = [model for model in models if model["name"] == "tiny"]
+        starts = len((tmp_path / "starts").read_text().splitlines())
     assert answer.status_code == 503
+    assert (model["state"], starts) == ("failed", 1)
+    assert "unknown argument: --wings" in model["failure"]
     error = answer.json()["error"]
     assert error["code"] == "load_failed"
     assert "unknown argument: --wings" in error["message"]
@@ -48,7 +54,7 @@ async def test_after_the_hold_a_stream_gets_comments_and_then_a_typed_error(
     start_box: StartBox, tmp_path: Path
 ) -> None:
     slow = "echo reading weights >&2; sleep 0.5; echo out of memory >&2; exit 1"
-    gateway = "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.05"
+    gateway = "[gateway]\nhold_s = 0\nkeepalive_s = 0.1"
     async with start_box(config(tmp_path, slow, gateway)) as box:
         answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
         record = await box.record()

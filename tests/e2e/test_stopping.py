@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -9,10 +11,11 @@ import anyio.to_thread
 import httpx
 import pytest
 
+from cerberus_core.platform import FileLock
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.testing.scripted import Wait, chunk, sse
 from tests.conftest import endpoint
-from tests.processes import start_daemon, stop_daemon
+from tests.processes import clean_env, install_plugin, start_daemon, stop_daemon
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +47,38 @@ async def test_a_second_ctrl_c_cuts_a_running_answer_off_in_words(
     assert "Traceback" not in (tmp_path / "serve.err").read_text()
     records = (running.folders.usage / "usage.jsonl").read_text().splitlines()
     assert json.loads(records[0])["error"] == "Cerberus is stopping"
+
+
+HANGING = """
+    import sys, time
+    from cerberus_core import hookimpl
+
+    @hookimpl
+    def cerberus_model_backends(setup):
+        print("the hook has begun", file=sys.stderr, flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_while_a_plugin_hangs_in_its_hook_ends_the_start_at_once(
+    tmp_path: Path, number: int
+) -> None:
+    env = {**clean_env(tmp_path), **install_plugin(tmp_path, "hanging", HANGING)}
+    command = [sys.executable, "-m", "cerberus_core", "serve", "--port", "0"]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "the hook has begun\n"
+        process.send_signal(number)
+        try:
+            assert process.wait(5) == 0
+        finally:
+            process.kill()
+        assert process.stderr.read() == "Stopping\n"
+    data = tmp_path / "data"
+    assert not (data / "daemon.json").exists()
+    with FileLock(data / "daemon.lock"):
+        pass
 
 
 async def _said(folder: Path, words: str) -> None:

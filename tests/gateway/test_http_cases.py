@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import anyio
 import h11
+import httpx
 import pytest
 
 from cerberus_core.testing import Received, Reply, ScriptedServer
@@ -36,6 +37,11 @@ async def raw_request(box: Box, body: bytes, *, path: str = "/v1/chat/completion
     writer.write(head.encode() + body)
     await writer.drain()
     return reader, writer
+
+
+def http_1_0(kind: str) -> bytes:
+    """The head of a simple server, which ends its answer by hanging up."""
+    return f"HTTP/1.0 200 OK\r\nContent-Type: {kind}\r\nServer: simple\r\n\r\n".encode()
 
 
 @pytest.mark.parametrize("moment", ["after two chunks", "whole answer", "before any byte"])
@@ -86,8 +92,10 @@ async def test_g19_keys_stay_where_they_belong(
             await box.http.post("/v1/chat/completions", json={**ASK, "model": "keyless/m"})
             upstream.reply = redirect
             answer = await box.http.post("/v1/chat/completions", json=ASK)
-            usage = (box.folders.usage).glob("*")
-            written = "".join(path.read_text() for path in usage)
+            assert (await box.records(3))[0].error is not None
+            await box.http.post("/v1/chat/completions", content=f'{{"bad": "{box.token}')
+        kept = [path for path in box.folders.data.rglob("*") if path.is_file()]
+        written = "".join(path.read_text() for path in kept)
         assert upstream.requests[0].header("authorization") == "Bearer sk-upstream"
         assert keyless.requests[0].header("authorization") is None
         for received in [*upstream.requests, *keyless.requests]:
@@ -95,13 +103,14 @@ async def test_g19_keys_stay_where_they_belong(
             assert received.header("cookie") is None
         assert answer.status_code == 502
         assert elsewhere.requests == []
+        assert [path.name for path in kept if path.suffix == ".jsonl"] == ["usage.jsonl"]
         out, err = capfd.readouterr()
         assert box.token not in out + err + written
         assert "sk-upstream" not in out + err + written + answer.text
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+@pytest.mark.parametrize("framing", ["length", "chunked", "close", "HTTP/1.0"])
 async def test_g20_g21_answers_are_framed_once_and_headers_are_ours(
     box: Box, upstream: ScriptedServer, framing: Any, stream: bool
 ) -> None:
@@ -118,7 +127,8 @@ async def test_g20_g21_answers_are_framed_once_and_headers_are_ours(
             ("set-cookie", "spy=1"),
         ],
         parts=parts,
-        framing=framing,
+        framing="close" if framing == "HTTP/1.0" else framing,
+        raw_head=http_1_0(kind) if framing == "HTTP/1.0" else None,
     )
     reader, writer = await raw_request(box, json.dumps({**ASK, "stream": stream}).encode())
     strict = h11.Connection(h11.CLIENT)
@@ -141,10 +151,27 @@ async def test_g20_g21_answers_are_framed_once_and_headers_are_ours(
     assert body.endswith(b"[DONE]\n\n") if stream else json.loads(body)["choices"]
 
 
-@pytest.mark.parametrize("accepts", ["gzip", "identity"])
+ACCEPTS = [None, "gzip", "gzip, deflate, br", "identity", "gzip;q=0, identity", "*"]
+"""What a client may say that it takes; None: it says nothing."""
+
+
+async def post_accepting(box: Box, accepts: str | None, body: dict[str, Any]) -> httpx.Response:
+    request = box.http.build_request("POST", "/v1/chat/completions", json=body)
+    del request.headers["accept-encoding"]
+    if accepts is not None:
+        request.headers["accept-encoding"] = accepts
+    answer = await box.http.send(request, stream=True)
+    raw = b"".join([piece async for piece in answer.aiter_raw()])
+    # What came is what the headers say: plain, and of that length or of none.
+    assert "content-encoding" not in answer.headers
+    assert answer.headers.get("content-length") in (None, str(len(raw)))
+    return httpx.Response(answer.status_code, headers=answer.headers, content=raw)
+
+
+@pytest.mark.parametrize("accepts", ACCEPTS)
 @pytest.mark.parametrize("status", [200, 400, 500])
 async def test_g22_g23_compressed_answers_are_readable_by_every_client(
-    box: Box, upstream: ScriptedServer, status: int, accepts: str
+    box: Box, upstream: ScriptedServer, status: int, accepts: str | None
 ) -> None:
     value = chat_answer("x") if status == 200 else {"error": {"message": "because", "type": "t"}}
     upstream.reply = Reply(
@@ -153,12 +180,9 @@ async def test_g22_g23_compressed_answers_are_readable_by_every_client(
         parts=[gzip.compress(json.dumps(value).encode())],
         framing="length",
     )
-    answer = await box.http.post(
-        "/v1/chat/completions", json=ASK, headers={"accept-encoding": accepts}
-    )
+    answer = await post_accepting(box, accepts, ASK)
     record = await box.record()
     assert answer.status_code == status
-    assert "content-encoding" not in answer.headers
     if status == 200:
         assert answer.json()["choices"][0]["message"]["content"] == "x"
     else:
@@ -166,15 +190,16 @@ async def test_g22_g23_compressed_answers_are_readable_by_every_client(
         assert record.error == "because"
 
 
+@pytest.mark.parametrize("accepts", ACCEPTS)
 async def test_g22_a_compressed_stream_is_unpacked_on_its_way(
-    box: Box, upstream: ScriptedServer
+    box: Box, upstream: ScriptedServer, accepts: str | None
 ) -> None:
     packed = gzip.compress(b"".join(chat_chunks(["Hel", "lo"])))
     upstream.reply = Reply.stream(
         [packed[:30], packed[30:]],
         headers=[("content-type", "text/event-stream"), ("content-encoding", "gzip")],
     )
-    answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
+    answer = await post_accepting(box, accepts, {**ASK, "stream": True})
     assert answer.text.endswith("[DONE]\n\n")
     assert '"Hel"' in answer.text
 
@@ -321,6 +346,25 @@ async def test_g33_every_name_works_on_every_route(
         assert unknown.json()["error"]["code"] == "model_not_found"
         assert (await box.http.get("/v1/models/up/nope")).status_code == 404
         assert len(upstream.requests) == len(NAMES)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("status", "retry"),
+    [(429, "7"), (429, "Wed, 21 Oct 2026 07:28:00 GMT"), (503, "120"), (500, None)],
+)
+async def test_g29_an_openai_shaped_error_keeps_body_status_and_retry_after(
+    box: Box, upstream: ScriptedServer, status: int, retry: str | None, stream: bool
+) -> None:
+    value = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit"}}
+    headers = [("content-type", "application/json")] + ([("retry-after", retry)] if retry else [])
+    body = json.dumps(value).encode()
+    upstream.reply = Reply(status=status, headers=headers, parts=[body], framing="length")
+    answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+    assert (answer.status_code, answer.json()) == (status, value)
+    assert answer.headers.get("retry-after") == retry
+    assert answer.headers["content-type"] == "application/json"
+    assert (await box.record()).error == "slow down"
 
 
 async def test_unknown_paths_and_methods_are_told_in_openai_shape(box: Box) -> None:

@@ -13,7 +13,7 @@ from cerberus_core.gateway.upstream import Client
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.testing.scripted import RESET, Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
-from tests.gateway.test_http_cases import ASK, raw_request
+from tests.gateway.test_http_cases import ASK, http_1_0, raw_request
 
 pytestmark = pytest.mark.anyio
 
@@ -92,14 +92,19 @@ async def test_g19_a_redirects_target_never_sees_a_request(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+@pytest.mark.parametrize("framing", ["length", "chunked", "close", "HTTP/1.0"])
 async def test_g20_answers_are_framed_once(
     box: Box, upstream: ScriptedServer, framing: Any, stream: bool
 ) -> None:
     kind = "text/event-stream" if stream else "application/json"
     parts = chat_chunks(["x"]) if stream else [json.dumps(chat_answer("x")).encode()]
     headers = [("content-type", kind), ("server", "simple"), ("set-cookie", "spy=1")]
-    upstream.reply = Reply(headers=headers, parts=parts, framing=framing)
+    upstream.reply = Reply(
+        headers=headers,
+        parts=parts,
+        framing="close" if framing == "HTTP/1.0" else framing,
+        raw_head=http_1_0(kind) if framing == "HTTP/1.0" else None,
+    )
     answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
     names = [name for name, _ in answer.headers.multi_items()]
     assert ("content-length" in names) != ("transfer-encoding" in names)

@@ -29,6 +29,7 @@ ASK: dict[str, Any] = {
     "messages": [{"role": "user", "content": "hi"}],
     "stream": True,
 }
+KEEP_ALIVE = b": keep-alive\n\n"
 WITH_USAGE = {**ASK, "stream_options": {"include_usage": True}}
 
 
@@ -218,50 +219,84 @@ async def test_g08_one_usage_chunk_where_asked_for_and_none_elsewhere(
     assert record.tokens_counted is not known
 
 
-async def test_g14_a_length_stop_stays_one(box: Box, upstream: ScriptedServer) -> None:
-    call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": '{"a'}}
-    upstream.reply = Reply.stream(
-        [sse(chunk({"tool_calls": [call]})), sse(chunk(finish="length")), DONE]
-    )
-    _, events = await ask(box)
-    assert [e["choices"][0]["finish_reason"] for e in events[:-1]] == [None, "length"]
-
-
-async def test_g17_a_silent_prefill_is_kept_alive_between_events(
-    start_box: StartBox, upstream: ScriptedServer
+@pytest.mark.parametrize("calls_before", [0, 1])
+async def test_g14_a_length_stop_stays_one(
+    box: Box, upstream: ScriptedServer, calls_before: int
 ) -> None:
-    silence = Wait()
+    def call(index: int, arguments: str) -> bytes:
+        function = {"name": "f", "arguments": arguments}
+        return sse(
+            chunk({"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]})
+        )
+
+    calls = [call(n, '{"a": 1}') for n in range(calls_before)] + [call(calls_before, '{"a')]
+    upstream.reply = Reply.stream([*calls, sse(chunk(finish="length")), DONE])
+    _, events = await ask(box)
+    reasons = [event["choices"][0]["finish_reason"] for event in events[:-1]]
+    assert reasons == [*[None] * (calls_before + 1), "length"]
+    assert events[-1] == "[DONE]"
+    arguments = [
+        event["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"]
+        for event in events[:-2]
+    ]
+    assert arguments == [*['{"a": 1}'] * calls_before, '{"a']
+    # Asked for whole, the stream is put together: the half call stays half, the stop a length.
+    answer, _ = await ask(box, {**ASK, "stream": False})
+    [choice] = answer.json()["choices"]
+    assert choice["finish_reason"] == "length"
+    got = [call["function"]["arguments"] for call in choice["message"]["tool_calls"]]
+    assert got == arguments
+
+
+@pytest.mark.parametrize("completed", [True, False])
+async def test_g17_a_silent_prefill_is_kept_alive_between_events(
+    start_box: StartBox, upstream: ScriptedServer, completed: bool
+) -> None:
+    prefill, half = Wait(), Wait()
     event = sse(chunk({"content": "hello"}))
-    upstream.reply = Reply.stream([silence, event[:20], Wait(), event[20:], *chat_chunks([])])
-    config = endpoint(upstream) + "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.02\n"
+    rest = [event[20:], *chat_chunks([])] if completed else [CLOSE]
+    upstream.reply = Reply.stream([prefill, event[:20], half, *rest])
+    config = endpoint(upstream) + "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.1\n"
     async with start_box(config) as box:
-        client = openai.AsyncOpenAI(base_url=f"{box.url}/v1", api_key=box.token)
         raw = b""
         async with box.http.stream("POST", "/v1/chat/completions", json=ASK) as answer:
             assert answer.status_code == 200  # the head is there before any token
             async for piece in answer.aiter_raw():
                 raw += piece
-                if raw.count(b": keep-alive\n\n") >= 3:
-                    silence.go()
-                if silence_over(upstream, raw):
-                    break
-        upstream.reply = Reply.stream([first := Wait(), *chat_chunks(["hel", "lo"])])
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_go_later, first)
-            stream = await client.chat.completions.create(
-                model="up/m", messages=[{"role": "user", "content": "hi"}], stream=True
-            )
-            text = "".join([c.choices[0].delta.content or "" async for c in stream])
-        assert text == "hello"
-        await client.close()
-    before, _, _ = raw.partition(b"data: ")
-    assert set(before.split(b"\n\n")) <= {b": keep-alive", b""}
+                if not half.reached.is_set():
+                    quiet = raw.count(KEEP_ALIVE)
+                    if quiet >= 3:
+                        prefill.go()
+                elif raw == KEEP_ALIVE * max(raw.count(KEEP_ALIVE), quiet + 2):
+                    half.go()  # half an event was sent, and comments went on without it
+        comments, _, told = raw.partition(b"data: ")
+        assert comments == KEEP_ALIVE * comments.count(KEEP_ALIVE)
+        assert comments.count(KEEP_ALIVE) >= 5
+        events = events_of("data: " + told.decode())
+        if completed:
+            assert text_of(events) == "hello"
+            assert events[-1] == "[DONE]"
+        else:
+            assert [event["error"]["code"] for event in events] == ["upstream_failed"]
+            assert event[:20] not in raw
 
 
-def silence_over(upstream: ScriptedServer, raw: bytes) -> bool:
-    # Half an event has been sent by the engine; comments go on, the half is held back.
-    assert not isinstance(upstream.reply, Reply) or b"data:" not in raw
-    return raw.count(b": keep-alive\n\n") >= 8
+async def test_g17_the_official_client_takes_no_notice_of_comments(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    config = endpoint(upstream) + "[gateway]\nhold_s = 0.05\nkeepalive_s = 0.1\n"
+    upstream.reply = Reply.stream([first := Wait(), *chat_chunks(["hel", "lo"])])
+    async with (
+        start_box(config) as box,
+        openai.AsyncOpenAI(base_url=f"{box.url}/v1", api_key=box.token) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_go_later, first)
+        stream = await client.chat.completions.create(
+            model="up/m", messages=[{"role": "user", "content": "hi"}], stream=True
+        )
+        text = "".join([c.choices[0].delta.content or "" async for c in stream])
+    assert text == "hello"
 
 
 async def _go_later(wait: Wait) -> None:
@@ -289,7 +324,7 @@ async def test_g18_a_silent_engine_ends_in_an_error_that_names_the_setting(
     start_box: StartBox, upstream: ScriptedServer, stream: bool
 ) -> None:
     upstream.reply = Reply.stream([Wait()])
-    config = endpoint(upstream) + "[gateway]\nsilence_s = 0.2\nkeepalive_s = 0.05\n"
+    config = endpoint(upstream) + "[gateway]\nsilence_s = 0.2\nkeepalive_s = 0.1\n"
     async with start_box(config) as box:
         answer, events = await ask(box, {**ASK, "stream": stream})
     told = answer.json() if answer.status_code != 200 else events[-1]

@@ -1,6 +1,7 @@
 """A `llama-server` binary, stood in for by a program that speaks like one."""
 
 import asyncio
+import functools
 import json
 import os
 import shlex
@@ -21,6 +22,7 @@ from cerberus_llamacpp.engines.binary import free_port
 from cerberus_llamacpp.testing import TINY, Setup, write_gguf
 
 from cerberus_core.errors import LoadFailed, Unavailable
+from cerberus_core.platform import spawn
 from cerberus_core.values import Endpoint, LoadPlan, ModelInfo
 
 pytestmark = [
@@ -87,6 +89,16 @@ def value(argv: list[str], flag: str) -> str:
     return argv[argv.index(flag) + 1]
 
 
+@pytest.fixture
+def hard_tmpdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "临时 ü tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return folder
+
+
+@pytest.mark.usefixtures("hard_tmpdir")
 async def test_m12_each_path_is_exactly_one_argument(
     backend: LlamaCpp, fake: Fake, setup: Setup
 ) -> None:
@@ -141,15 +153,19 @@ async def test_m05_a_slow_load_that_shows_life_is_not_cut_off(
 
 
 async def test_m06_an_engine_that_dies_at_start_fails_at_once(
-    backend: LlamaCpp, fake: Fake
+    make_backend: Make, backend: LlamaCpp, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Whoever looked again after a while, or waited for a sign of life, would be here for ever.
+    monkeypatch.setattr("cerberus_llamacpp.engines.ready._POLL_S", (900.0,))
+    backend = make_backend(engine="binary", binary=str(fake.program), stall_s=900)
     says = "error: invalid argument: --frobnicate"
     fake.behave({"exit": 1, "after_s": 0.3, "says": says})
-    began = time.monotonic()
     with pytest.raises(LoadFailed) as caught:
         await load(backend)
-    # Well under a second on an idle machine; the case is about minutes.
-    assert time.monotonic() - began < 10
+    told_at = time.time()
+    log = (caught.value.hint or "").removeprefix("its whole log: ")
+    # Its last words were its end.
+    assert told_at - await asyncio.to_thread(os.path.getmtime, log) < 2
     assert "exit code 1" in caught.value.message
     assert says in caught.value.message
     assert len(fake.calls) == 1
@@ -174,6 +190,34 @@ async def test_m09_an_engine_that_ignores_sigterm_is_killed_with_its_child(
     await load(backend)
     assert len(offspring()) == 3  # guard, engine, its child
     await backend.unload(await listed(backend))
+    assert offspring() == []
+
+
+@pytest.mark.parametrize("moment", ["loading", "loaded", "closing"])
+async def test_a_guard_that_stands_still_holds_up_neither_unload_nor_stop(
+    backend: LlamaCpp, fake: Fake, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    quick = functools.partial(spawn, guard_slack_s=0.3)
+    monkeypatch.setattr("cerberus_llamacpp.engines.binary.spawn", quick)
+    fake.behave({"deaf": True, "load_s": 600 if moment == "loading" else 0})
+    model = await listed(backend)
+    loading = asyncio.create_task(load(backend))
+    if moment == "loading":
+        while not fake.calls:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.02)
+    else:
+        await loading
+    for process in psutil.Process().children():
+        process.suspend()  # the guards
+    async with asyncio.timeout(10):
+        if moment == "loading":
+            loading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await loading
+        elif moment == "loaded":
+            await backend.unload(model)
+        else:
+            await backend.aclose()
     assert offspring() == []
 
 

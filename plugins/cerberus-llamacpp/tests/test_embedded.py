@@ -66,7 +66,13 @@ def offspring() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
-async def test_m12_a_real_model_with_a_hard_name_answers(make_backend: Make, smol: Path) -> None:
+async def test_m12_a_real_model_with_a_hard_name_answers(
+    make_backend: Make, smol: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "临时 ü tmp"
+    await asyncio.to_thread(temporary.mkdir)
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
     backend = make_backend()
     model = await listed(backend)
     assert model.id == "llamacpp/-it's smol"
