@@ -9,7 +9,7 @@ import structlog
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import ModelInfo, Notice
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -28,7 +28,7 @@ class Catalog:
     """
 
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
-        self.problems: dict[str, str] = {}
+        self.problems: dict[str, Notice] = {}
         self._backends = backends
         self._clock = clock
         self._ttl_s = ttl_s
@@ -65,18 +65,28 @@ class Catalog:
             with anyio.fail_after(LIST_LIMIT_S):
                 models = list(await backend.list())
         except TimeoutError:
-            self._problem(backend, f"did not list its models within {LIST_LIMIT_S:.0f} s")
+            self._problem(
+                backend,
+                f"did not list its models within {LIST_LIMIT_S:.0f} s",
+                "What it listed last is still shown. Is what it asks very slow, or down?",
+            )
         except CerberusError as error:
-            self._problem(backend, error.message)
+            self._problem(backend, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 - foreign code must not hide the others' models
-            self._problem(backend, f"{type(error).__name__}: {error}")
+            self._problem(
+                backend,
+                f"{type(error).__name__}: {error}",
+                "What it listed last is still shown. Report it to the plugin's authors: "
+                "`cerberus plugins` names it.",
+            )
         else:
             self._lists[backend.name] = models
             self.problems.pop(backend.name, None)
         finally:
             self._asking.pop(backend.name, None)
 
-    def _problem(self, backend: Backend, text: str) -> None:
-        if self.problems.get(backend.name) != text:
+    def _problem(self, backend: Backend, text: str, hint: str | None) -> None:
+        problem = Notice(text=text, hint=hint)
+        if self.problems.get(backend.name) != problem:
             _log.warning("backend_list_failed", backend=backend.name, problem=text)
-        self.problems[backend.name] = text
+        self.problems[backend.name] = problem

@@ -10,7 +10,7 @@ import anyio.abc
 from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import ModelInfo, Notice
 
 from .catalog import Catalog
 from .lease import Lease
@@ -62,7 +62,7 @@ class Manager:
                     await backend.aclose()
 
     @property
-    def problems(self) -> dict[str, str]:
+    def problems(self) -> dict[str, Notice]:
         """Backend name → why it could not be listed last time."""
         return self._catalog.problems
 

@@ -17,6 +17,7 @@ from .models import (
     ModelState,
     PullProgress,
 )
+from .notices import Notice
 from .plugins import PluginReport
 from .principals import Principal
 from .usage import Aggregate, LiveRequest, Record
@@ -32,6 +33,7 @@ __all__ = [
     "LoadProgress",
     "ModelInfo",
     "ModelState",
+    "Notice",
     "PluginReport",
     "Principal",
     "PullProgress",

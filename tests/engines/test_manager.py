@@ -10,7 +10,7 @@ import pytest
 from cerberus_core.engines import Manager, ModelPolicy, Policies
 from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.testing import FakeClock
-from cerberus_core.values import LoadPlan, ModelInfo
+from cerberus_core.values import LoadPlan, ModelInfo, Notice
 from tests.engines.conftest import ToyBackend
 
 pytestmark = pytest.mark.anyio
@@ -296,7 +296,8 @@ async def test_a_failing_backend_keeps_its_last_list_and_says_why(
 
         monkeypatch.setattr(backend, "list", broken)
         assert len(await manager.models(fresh=True)) == 2
-        assert manager.problems == {"toy": "OSError: no such folder"}
+        assert manager.problems["toy"].text == "OSError: no such folder"
+        assert "authors" in (manager.problems["toy"].hint or "")
 
 
 async def test_names_resolve_by_id_alias_and_unique_bare_name(
@@ -354,7 +355,7 @@ async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> No
 
     async def never() -> list[ModelInfo]:
         if failing:
-            raise Unavailable("no answer")
+            raise Unavailable("no answer", hint="is it on?")
         await forever.wait()
         return []
 
@@ -364,7 +365,7 @@ async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> No
     )
     async with manager.running():
         assert [model.id for model in await manager.models()] == ["toy/a", "toy/b"]
-        assert manager.problems == {"silent": "no answer"}
+        assert manager.problems == {"silent": Notice(text="no answer", hint="is it on?")}
         failing = False
         with anyio.fail_after(5):  # it may take as long as `LIST_LIMIT_S`; nobody waits for it
             for _ in range(3):

@@ -246,7 +246,7 @@ def row(page: Page, name: str) -> Any:
 
 def switch_to(page: Page, tab: str) -> None:
     """Choose one of the phone's tabs."""
-    page.get_by_role("navigation").get_by_role("button", name=tab).click()
+    page.get_by_role("navigation").get_by_role("link", name=tab).click()
 
 
 def post(daemon: DaemonProcess, question: str, model: str = "up/m", **more: Any) -> httpx.Response:

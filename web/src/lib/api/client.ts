@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import { ApiError, asApiError, errorFrom } from "./errors";
 import type { paths } from "./schema";
-import type { LiveRequest, ModelInfo, RequestRecord, Status } from "./types";
+import type { LiveRequest, ModelInfo, Notice, RequestRecord, Status } from "./types";
 
 /** An id as a path's tail: each segment encoded, the slashes kept. */
 export function tail(id: string): string {
@@ -33,6 +33,10 @@ export class Api {
 
   async status(): Promise<Status> {
     return (await this.#take(this.#client.GET("/api/status"))) as Status;
+  }
+
+  async notices(): Promise<Notice[]> {
+    return (await this.#take(this.#client.GET("/api/notices"))).notices as Notice[];
   }
 
   async models(): Promise<ModelInfo[]> {
