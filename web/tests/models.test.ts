@@ -38,7 +38,7 @@ describe("the model to talk to", () => {
   });
   it("else what is loaded, then what lies here, then endpoints, those of this machine first", () => {
     const all = [cloud, near, odd, here, loaded];
-    const order = [];
+    const order: (string | null)[] = [];
     for (let left = all; left.length > 0; left = left.filter((m) => m.id !== order.at(-1))) order.push(pickModel(left, null));
     expect(order).toEqual(["x/loaded", "x/here", "odd/x", "near/x", "acme/x"]);
   });

@@ -33,7 +33,7 @@ export const text = {
     submit: "Sign in",
     working: "Signing in…",
     refused: "This code doesn’t work. Each code works once and for a short time.",
-    refusedHint: "Run cerberus url again for a new one.",
+    refusedHint: "Run `cerberus url` again for a new one.",
     empty: "Type the code first.",
     ended: "You were signed out: the token is another one now, or the sign-in ran out. Your chat is still here.",
   },
@@ -163,6 +163,6 @@ export const text = {
     log: "The engine’s last words",
     status: (status: number) => `Cerberus answered with an error (${status}).`,
     unreachable: "Cerberus doesn’t answer.",
-    unreachableHint: "Check that it runs (cerberus status) and that you are on its network.",
+    unreachableHint: "Check that it runs (`cerberus status`) and that you are on its network.",
   },
 };
