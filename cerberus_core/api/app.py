@@ -51,6 +51,7 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
 
     return Guard(
         dispatch,
+        gateway=gateway,
         hosts=services.hosts,
         token=services.token,
         clock=services.clock,

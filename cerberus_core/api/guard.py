@@ -4,19 +4,19 @@ It wraps the whole application, HTTP and WebSocket alike, so a new route is
 protected before it is written. `PUBLIC` is the list of what needs no token.
 """
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Iterable
 from http.cookies import CookieError, SimpleCookie
 
 import attrs
 
 from cerberus_core.access import COOKIE_NAME, Hosts, bearer_matches, check_cookie
 from cerberus_core.errors import AccessDenied
+from cerberus_core.gateway import Gateway
 from cerberus_core.gateway.answers import error_body
 from cerberus_core.platform import Clock
-from cerberus_core.values import Principal
 
 from .problems import MEDIA_TYPE, problem_bytes
-from .wire import Receive, Scope, Send, safe
+from .wire import Header, Receive, Scope, Send, safe
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -25,9 +25,6 @@ PUBLIC = frozenset({"/healthz", "/api/login"})
 
 MAX_KNOWN = 256
 """Pairs of Host and Origin whose verdict is kept."""
-
-_TOKEN_USER = Principal(kind="user", name="owner", via="token")
-_COOKIE_USER = Principal(kind="user", name="owner", via="cookie")
 
 
 @attrs.frozen
@@ -39,11 +36,20 @@ class _Refusal:
 
 
 class Guard:
-    """`await guard(scope, receive, send)`; sets `scope["principal"]`."""
+    """`await guard(scope, receive, send)`."""
 
     def __init__(
-        self, app: App, *, hosts: Hosts, token: str, clock: Clock, shell: Container[str]
+        self,
+        app: App,
+        *,
+        hosts: Hosts,
+        token: str,
+        clock: Clock,
+        shell: Container[str],
+        gateway: Gateway | None = None,
     ) -> None:
+        """`gateway`: for a server that goes straight to it, having asked `admits`."""
+        self.gateway = gateway
         self._app = app
         self._hosts = hosts
         self._token = token
@@ -56,16 +62,21 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        verdict = self._judge(scope)
-        if isinstance(verdict, _Refusal):
-            await _refuse(scope, send, verdict)
+        refusal = self._judge(scope["type"], scope.get("method"), scope["path"], scope["headers"])
+        if refusal is not None:
+            await _refuse(scope, send, refusal)
             return
-        scope["principal"] = verdict
         await self._app(scope, receive, send)
 
-    def _judge(self, scope: Scope) -> Principal | _Refusal | None:
+    def admits(self, path: str, headers: Iterable[Header]) -> bool:
+        """Whether an HTTP POST to `path` may pass."""
+        return self._judge("http", "POST", path, headers) is None
+
+    def _judge(
+        self, kind: str, method: str | None, path: str, headers: Iterable[Header]
+    ) -> _Refusal | None:
         host = origin = authorization = cookie = None
-        for name, value in scope["headers"]:
+        for name, value in headers:
             # Two of one kind are joined, and so are nobody's: a proxy before us
             # might go by another one than we do.
             if name == b"host":
@@ -85,19 +96,16 @@ class Guard:
                 self._known[key] = refusal
         if refusal is not None:
             return refusal
-        path = scope["path"]
-        if path in PUBLIC or (path in self._shell and scope["type"] == "http"):
+        if path in PUBLIC or (path in self._shell and kind == "http"):
             return None
         if authorization is not None and bearer_matches(authorization, self._token):
-            return _TOKEN_USER
+            return None
         if cookie is not None and self._cookie_good(cookie):
-            if origin is None and (
-                scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-            ):
+            if origin is None and (kind == "websocket" or method not in ("GET", "HEAD")):
                 return _Refusal(
                     403, "A request with a cookie needs an Origin header", "no_origin", None
                 )
-            return _COOKIE_USER
+            return None
         return _Refusal(
             401,
             "No valid token" if authorization is None else "The token is wrong",

@@ -1,15 +1,14 @@
-"""uvicorn's HTTP protocol with a short way out for the gateway.
+"""uvicorn's HTTP protocol with a short way to the gateway.
 
-Parsing, pipelining, limits and shutdown are uvicorn's. Added is what the hot
-path needs of a server (`gateway.sink.Sink`): a whole answer in one write, a
-stream's pieces without a message for each, and a callback when the client
-leaves, so that no task has to wait for it.
+Parsing, pipelining and shutdown are uvicorn's. Added are limits on slow and
+large heads, and what the hot path needs of a server: an answer written without
+ASGI's messages, a callback when the client leaves (`cycles.Cycle`), and for
+an ordinary POST to the gateway no ASGI at all (`cycles.Call`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -17,93 +16,30 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from cerberus_core.gateway.sink import EXTENSION, Header
+from cerberus_core.gateway import Gateway
+from cerberus_core.gateway.request import REQUIRED
+from cerberus_core.gateway.sink import EXTENSION
+from cerberus_core.platform import Deadline
+
+from .cycles import Call, Cycle
+from .guard import Guard
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
 MAX_PIPELINED = 8
 """Requests that a client may send ahead."""
 HEAD_S = 30.0
-"""Seconds for them to come."""
+"""Seconds for a head to come."""
+BODY_S = 60.0
+"""Seconds of silence in the middle of a body."""
+STRAIGHT_BODY = 1 << 20
+"""A larger body is read through ASGI, with its flow control."""
 
+_PATHS = {path.encode(): path for path in REQUIRED}
 
 # Warnings here ("invalid request") are anybody's to cause: only errors are worth a line.
 _log = logging.getLogger("cerberus.http")
 _log.setLevel(logging.ERROR)
-
-
-class Cycle(RequestResponseCycle):
-    """One request and its answer; a `Sink` beside ASGI's `send`."""
-
-    gone: Callable[[], None] | None = None
-
-    async def whole(self, status: int, headers: Sequence[Header], body: bytes) -> None:
-        if self._gone():
-            return
-        head = self._head(status, headers)
-        head.append(b"content-length: %d\r\n\r\n" % len(body))
-        if self.scope["method"] != "HEAD":
-            head.append(body)
-        self.response_started = True
-        self.transport.write(b"".join(head))
-        self._complete()
-
-    async def start(self, status: int, headers: Sequence[Header]) -> None:
-        if self._gone():
-            return
-        head = self._head(status, headers)
-        # A client of HTTP/1.0 reads to the end of the connection.
-        self.chunked_encoding = self.scope["http_version"] != "1.0"
-        head.append(b"transfer-encoding: chunked\r\n\r\n" if self.chunked_encoding else b"\r\n")
-        self.response_started = True
-        self.transport.write(b"".join(head))
-
-    async def piece(self, data: bytes, more: bool) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self._gone():
-            return
-        if self.chunked_encoding:
-            data = b"%x\r\n%s\r\n" % (len(data), data) if data else b""
-            if not more:
-                data += b"0\r\n\r\n"
-        self.transport.write(data)
-        if not more:
-            self._complete()
-
-    def when_gone(self, callback: Callable[[], None]) -> None:
-        self.gone = callback
-        if self.disconnected:
-            asyncio.get_running_loop().call_soon(self.hung_up)
-
-    def forget(self) -> None:
-        self.gone = None
-
-    def hung_up(self) -> None:
-        """The connection is lost: tell whoever asked, once."""
-        callback, self.gone = self.gone, None
-        if callback is not None:
-            callback()
-
-    def _gone(self) -> bool:
-        if self.transport.is_closing() and not self.disconnected:
-            self.hung_up()
-        return self.disconnected or self.transport.is_closing()
-
-    def _head(self, status: int, headers: Sequence[Header]) -> list[bytes]:
-        head = [STATUS_LINE[status]]
-        for name, value in (*self.default_headers, *headers):
-            head += (name, b": ", value, b"\r\n")
-        if not self.keep_alive:
-            head.append(b"connection: close\r\n")
-        return head
-
-    def _complete(self) -> None:
-        self.response_complete = True
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
 
 
 class Protocol(HttpToolsProtocol):
@@ -112,49 +48,46 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.logger = _log
+        app: Any = self.app
+        self._guard: Guard | None = app if isinstance(app, Guard) else None
+        self._gateway: Gateway | None = app.gateway if isinstance(app, Guard) else None
+        self._limit = Deadline(self.loop, self._out_of_time)
 
     running: RequestResponseCycle | None = None
-    _in_head = True
+    _reads: Literal["nothing", "head", "body"] = "head"
     _head_bytes = 0
-    _head_alarm: asyncio.TimerHandle | None = None
-
-    # The head of a request is read before anybody is asked for a token: bounded in size and time.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_alarm = self.loop.call_later(HEAD_S, self._give_up, 408, b"too slow")
+        self._limit.set(HEAD_S)
 
     def data_received(self, data: bytes) -> None:
+        if self._reads != "body":
+            self._head_bytes += len(data)
         super().data_received(data)
-        if not self._in_head:
-            if self._head_alarm is not None:
-                self._head_alarm.cancel()
-                self._head_alarm = None
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > MAX_HEAD:
-            self._give_up(431, b"too large")
-        elif self._head_alarm is None:
-            self._head_alarm = self.loop.call_later(HEAD_S, self._give_up, 408, b"too slow")
+        if self._reads == "head" and self._head_bytes > MAX_HEAD:
+            self._give_up(431, b"The head of the request is too large")
+
+    # What is read, and how long it may take.
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
+        self._reads = "head"
         self._head_bytes = 0
-
-    def _give_up(self, status: int, why: bytes) -> None:
-        if not self.transport.is_closing():
-            body = b"The head of the request is " + why
-            self.transport.write(
-                STATUS_LINE[status]
-                + b"content-type: text/plain\r\nconnection: close\r\n"
-                + b"content-length: %d\r\n\r\n%s" % (len(body), body)
-            )
-            self.transport.close()
+        self._limit.set(HEAD_S)
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
+        self._reads = "body"
+        self._limit.set(BODY_S)
+        if self._goes_straight():
+            return
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()  # makes the scope, and would forget the head
+        self.url, self.headers, self.expect_100_continue = url, headers, expects
+        self.scope["headers"] = headers
         super().on_headers_complete()
-        self._in_head = False
         cycle: Any = self.cycle
         if type(cycle) is RequestResponseCycle:
             cycle.__class__ = Cycle
@@ -165,6 +98,106 @@ class Protocol(HttpToolsProtocol):
         elif self.pipeline:
             self.flow.resume_reading()  # a client's leaving is only read where one reads
 
+    def on_body(self, body: bytes) -> None:
+        self._limit.set(BODY_S)
+        if type(self.cycle) is Call:
+            self.cycle.pieces.append(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._reads = "nothing"
+        if type(self.cycle) is Call:
+            self._limit.clear()
+            self._start(self.cycle)
+            return
+        super().on_message_complete()
+        if self.cycle is None or self.cycle.response_complete:
+            self._limit.set(self.timeout_keep_alive)
+        else:
+            self._limit.clear()
+
+    def _unset_keepalive_if_required(self) -> None:
+        """One limit serves all that is waited for."""
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._reads == "nothing":
+            self._limit.set(self.timeout_keep_alive)
+
+    def _out_of_time(self) -> None:
+        if self.flow.read_paused:
+            self._limit.set(BODY_S)  # it is we who don't read
+        elif self._reads == "nothing":
+            self.transport.close()
+        else:
+            self._give_up(408, b"The %s of the request is too slow" % self._reads.encode())
+
+    def _give_up(self, status: int, why: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: text/plain\r\nconnection: close\r\n"
+                + b"content-length: %d\r\n\r\n%s" % (len(why), why)
+            )
+            self.transport.close()
+
+    # The short way: no scope, no messages, and the task begins when the body is whole.
+
+    def _goes_straight(self) -> bool:
+        """Make a `Call` of this request if it is as ordinary as nearly all are."""
+        path = _PATHS.get(self.url)
+        if path is None or self._guard is None or self.expect_100_continue:
+            return False
+        before: RequestResponseCycle | None = self.cycle
+        if self.pipeline or (before is not None and not before.response_complete):
+            return False
+        parser = self.parser
+        if (
+            parser.get_method() != b"POST"
+            or parser.get_http_version() != "1.1"
+            or parser.should_upgrade()
+        ):
+            return False
+        length = next((value for name, value in self.headers if name == b"content-length"), None)
+        if length is None or int(length) > STRAIGHT_BODY:
+            return False
+        if not self._guard.admits(path, self.headers):
+            return False
+        self.cycle = Call(
+            path,
+            self.headers,
+            transport=self.transport,
+            flow=self.flow,
+            default_headers=self.server_state.default_headers,
+            keep_alive=parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        return True
+
+    def _start(self, call: Call) -> None:
+        assert self._gateway is not None
+        pieces = call.pieces
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.running = call
+        task = self.loop.create_task(self._gateway.answer(call.path, call.headers, body, call))
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self.tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("The gateway failed", exc_info=error)
+            if isinstance(self.running, Cycle) and not self.running.response_started:
+                self._give_up(500, b"Internal Server Error")
+            self.transport.close()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # Not always `self.cycle`: a client may have sent its next request already.
         self.running = cycle
@@ -172,8 +205,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._head_alarm is not None:
-            self._head_alarm.cancel()
+        self._limit.close()
         self.pipeline.clear()
         cycle = self.running
         if cycle is not None and not cycle.response_complete:

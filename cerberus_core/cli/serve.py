@@ -42,6 +42,7 @@ def serve(
         # What was made at the start stays: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
         with contextlib.suppress(OSError):  # nobody may be reading; that is no reason to end
             greet(told)
 

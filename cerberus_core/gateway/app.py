@@ -5,7 +5,7 @@ handlers cost as much again as the whole relay.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,7 +24,7 @@ from .live import Live, LiveRequests
 from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
-from .sink import Sink, sink_of
+from .sink import Header, Sink, sink_of
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -71,7 +71,7 @@ class Gateway:
         try:
             if path in REQUIRED:
                 _require(scope, "POST")
-                await self._relay(path, scope, receive, send)
+                await self._receive(path, scope, receive, send)
             elif path == MODELS or path == MODELS + "/":
                 _require(scope, "GET", "HEAD")
                 await self._list(sink_of(scope, receive, send))
@@ -94,14 +94,22 @@ class Gateway:
                 status_of(error), [JSON_TYPE], error_body(error)
             )
 
-    async def _relay(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        client, session = _who(scope)
+    async def _receive(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         sink = sink_of(scope, receive, send)
         try:
             body = await self._read_body(scope, receive)
-            parsed = parse(path, body)
         except _TooLarge as error:
             await sink.whole(413, [JSON_TYPE], error_body(error))
+            return
+        await self.answer(path, scope["headers"], body, sink)
+
+    async def answer(self, path: str, headers: Iterable[Header], body: bytes, sink: Sink) -> None:
+        """Answer a POST to one of `REQUIRED` whose body is here. Raises only what is a bug."""
+        client, session = _who(headers)
+        try:
+            parsed = parse(path, body)
+        except BadRequest as error:
+            await sink.whole(400, [JSON_TYPE], error_body(error))
             return
         facts = Facts()
         now = self._clock.now()
@@ -210,10 +218,10 @@ def _require(scope: Scope, *methods: str) -> None:
         raise error
 
 
-def _who(scope: Scope) -> tuple[str | None, str | None]:
+def _who(headers: Iterable[Header]) -> tuple[str | None, str | None]:
     """(user agent, session id) of a request."""
     agent = session = None
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name == b"user-agent":
             agent = value.decode("latin-1")[:120]
         elif name == b"x-cerberus-session":

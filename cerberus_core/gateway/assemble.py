@@ -14,9 +14,35 @@ from . import sse
 from .facts import Facts
 from .stream import UpstreamError
 
+MAX_PARTS = 4096
+"""Choices and tool calls, all together."""
+
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 _WHOLE_NAME = {"chat.completion.chunk": "chat.completion"}
+
+
+class TooManyParts(Exception):
+    """More than `MAX_PARTS` choices and tool calls."""
+
+
+class _Text:
+    """A text in pieces, joined once: joining at each piece would take the square of the time."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+    def __bool__(self) -> bool:
+        return any(self.pieces)
+
+
+def _joined(value: Any) -> str:
+    assert isinstance(value, _Text)
+    return "".join(value.pieces)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_joined).encode
 
 
 class Assembler:
@@ -28,11 +54,12 @@ class Assembler:
         self._splitter = sse.Splitter()
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
+        self._parts = 0
         self.done = False
         """`[DONE]` has come."""
 
     def feed(self, chunk: bytes) -> None:
-        """Take bytes. Raises `UpstreamError`, `sse.TooLong`."""
+        """Take bytes. Raises `UpstreamError`, `sse.TooLong`, `TooManyParts`."""
         for block in sse.blocks(self._splitter.feed(chunk)):
             data = sse.data_of(block)
             if data is None or self.done:
@@ -90,14 +117,18 @@ class Assembler:
     def _take_choice(self, part: dict[str, Any]) -> bool:
         index = part.get("index")
         index = index if isinstance(index, int) else 0
-        choice = self._choices.setdefault(index, {"index": index})
+        choice = self._choices.get(index)
+        if choice is None:
+            self._count_part()
+            choice = self._choices[index] = {"index": index}
         content = False
         for key, value in part.items():
-            if key == "delta":
-                message = choice.setdefault("message", {"role": "assistant", "content": ""})
-                content = _merge_delta(message, _dict(value)) or content
+            if key in ("delta", "message"):
+                if key == "message" or "message" not in choice:
+                    choice["message"] = {"role": "assistant", "content": _Text()}
+                content = self._merge_delta(choice["message"], _dict(value)) or content
             elif key == "text":
-                choice["text"] = choice.get("text", "") + _text(value)
+                _append(choice, key, value)
                 content = content or bool(value)
             elif key == "logprobs":
                 choice[key] = _merged_logprobs(choice.get(key), value)
@@ -105,49 +136,61 @@ class Assembler:
                 choice[key] = value
         return content
 
+    def _merge_delta(self, message: dict[str, Any], delta: dict[str, Any]) -> bool:
+        content = False
+        for key, value in delta.items():
+            if key == "tool_calls":
+                calls = message.setdefault("tool_calls", [])
+                for call in _list(value):
+                    self._merge_call(calls, _dict(call))
+                    content = True
+            elif key == "role":
+                message["role"] = value or message["role"]
+            elif isinstance(value, str):
+                _append(message, key, value)
+                content = content or bool(value)
+            elif value is not None:
+                message[key] = value
+        return content
 
-def _merge_delta(message: dict[str, Any], delta: dict[str, Any]) -> bool:
-    content = False
-    for key, value in delta.items():
-        if key == "tool_calls":
-            for call in _list(value):
-                _merge_call(message.setdefault("tool_calls", []), _dict(call))
-                content = True
-        elif key == "role":
-            message["role"] = value or message["role"]
-        elif isinstance(value, str):
-            message[key] = _text(message.get(key)) + value
-            content = content or bool(value)
-        elif value is not None:
-            message[key] = value
-    return content
+    def _merge_call(self, calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
+        index = part.get("index")
+        position = index if isinstance(index, int) and 0 <= index <= len(calls) else len(calls)
+        if position == len(calls):
+            self._count_part()
+            calls.append({"type": "function", "function": {"name": _Text(), "arguments": _Text()}})
+        call = calls[position]
+        for key, value in part.items():
+            if key == "function":
+                for name, text in _dict(value).items():
+                    _append(call["function"], name, text)
+            elif key != "index" and value is not None:
+                call[key] = value
+
+    def _count_part(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise TooManyParts
 
 
-def _merge_call(calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
-    index = part.get("index")
-    position = index if isinstance(index, int) and 0 <= index <= len(calls) else len(calls)
-    if position == len(calls):
-        calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
-    call = calls[position]
-    for key, value in part.items():
-        if key == "function":
-            for name, text in _dict(value).items():
-                call["function"][name] = _text(call["function"].get(name)) + _text(text)
-        elif key != "index" and value is not None:
-            call[key] = value
+def _append(target: dict[str, Any], key: str, value: Any) -> None:
+    text = target.get(key)
+    if not isinstance(text, _Text):
+        text = target[key] = _Text()
+    if isinstance(value, str):
+        text.pieces.append(value)
 
 
 def _merged_logprobs(so_far: Any, more: Any) -> Any:
     if not isinstance(so_far, dict) or not isinstance(more, dict):
         return more if more is not None else so_far
-    merged = dict(so_far)
     for key, value in more.items():
-        known = merged.get(key)
+        known = so_far.get(key)
         if isinstance(known, list) and isinstance(value, list):
-            merged[key] = [*known, *value]
+            known.extend(value)
         else:
-            merged[key] = value
-    return merged
+            so_far[key] = value
+    return so_far
 
 
 # What is of another type than the wire says is passed over.
@@ -159,7 +202,3 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -4,12 +4,12 @@ import attrs
 
 from cerberus_core.errors import UpstreamFailed
 
-from .assemble import Assembler
+from .assemble import Assembler, TooManyParts
 from .decode import Decoder
 from .upstream import Answer
 
 WHOLE_LIMIT = 64 << 20
-"""Bytes of a whole answer that is taken apart; a larger one is refused."""
+"""Bytes of an answer that is held as a whole; a larger one is refused."""
 NO_LIMIT_S = 3600.0
 
 
@@ -28,13 +28,21 @@ class Reading:
             pieces.append(decoder.feed(chunk))
             size += len(pieces[-1])
             if size > WHOLE_LIMIT:
-                raise UpstreamFailed(f"{self.name} answered with more than 64 MiB")
+                raise self._too_long()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def assembled(self, answer: Answer, decoder: Decoder, whole: Assembler) -> bytes:
         """A stream as the whole answer. Raises also what `Assembler.feed` raises."""
+        size = 0
         while not whole.done and (chunk := await self._next(answer)):
-            whole.feed(decoder.feed(chunk))
+            plain = decoder.feed(chunk)
+            size += len(plain)
+            if size > WHOLE_LIMIT:
+                raise self._too_long()
+            try:
+                whole.feed(plain)
+            except TooManyParts:
+                raise UpstreamFailed(f"{self.name} answered in more parts than can be") from None
         if not (whole.done or whole.complete):
             raise self.cut_off()
         return whole.answer()
@@ -52,6 +60,9 @@ class Reading:
             hint="The limit is `gateway.silence_s` in config.toml; 0 switches it off.",
             code="upstream_silent",
         )
+
+    def _too_long(self) -> UpstreamFailed:
+        return UpstreamFailed(f"{self.name} answered with more than {WHOLE_LIMIT >> 20} MiB")
 
     async def _next(self, answer: Answer) -> bytes:
         while True:

@@ -18,7 +18,7 @@ from . import body, sse
 from .answers import JSON_TYPE, error_body, error_event, error_value, status_of
 from .assemble import Assembler
 from .clients import Clients
-from .decode import Decoder
+from .decode import PLAIN, Decoder
 from .holding import Holding
 from .live import Live
 from .options import Options
@@ -26,7 +26,7 @@ from .reading import Reading
 from .request import Parsed
 from .sink import Header, Sink
 from .stream import OpenAIStream, UpstreamError
-from .upstream import Answer, ConnectionLost, Request
+from .upstream import Answer, ConnectionLost
 from .upstream_errors import Refused, excerpt, message_of, refusal
 
 CLIENT_GONE = 499
@@ -109,16 +109,20 @@ class Relay:
             self._lease = self._manager.try_acquire(self._parsed.model)
             if self._lease is None:
                 await self._patiently(self._acquire(), self._loading_comment)
-            assert self._lease is not None
+            lease = self._lease
+            assert lease is not None
             self._live.phase = "prefill"
-            self._live.model = self._lease.model.id
-            self._check_capability(self._lease)
+            self._live.model = lease.model.id
+            self._check_capability(lease)
             try:
-                await self._patiently(self._open(self._lease), lambda: KEEP_ALIVE)
+                if self._parsed.stream:
+                    await self._patiently(self._open(lease), lambda: KEEP_ALIVE)
+                else:
+                    await self._open(lease)
                 assert self._upstream is not None
                 await self._pass_on(self._upstream)
             except ConnectionLost as lost:
-                raise await self._connection_error(self._lease, lost) from None
+                raise await self._connection_error(lease, lost) from None
         finally:
             if self._upstream is not None:
                 self._upstream.close()
@@ -130,19 +134,17 @@ class Relay:
         self._load_s = self._lease.load_s
 
     async def _open(self, lease: Lease) -> None:
-        request = Request(
-            url=lease.endpoint.base_url + self._parsed.path.removeprefix("/v1"),
-            headers=self._clients.headers_for(lease.endpoint, stream=self._stream_upstream),
-            body=self._parsed.body_for(lease.endpoint.model, stream=self._stream_upstream),
-        )
-        client = self._clients.for_url(request.url)
+        stream = self._stream_upstream
+        client, target = self._clients.way_to(lease.endpoint, self._parsed.path, stream=stream)
+        body = self._parsed.body_for(lease.endpoint.model, stream=stream)
         try:
-            self._upstream = await client.open(request, self._options.silence_s or None)
+            self._upstream = await client.open(target, body, self._options.silence_s or None)
         except TimeoutError:
             raise self._reading.silent() from None
 
     async def _pass_on(self, answer: Answer) -> None:
-        decoder = Decoder(answer.headers.get("content-encoding", ""))
+        encoding = answer.headers.get("content-encoding")
+        decoder = Decoder(encoding) if encoding else PLAIN
         if not 200 <= answer.status < 300:
             data = await self._reading.whole(answer, decoder)
             assert self._lease is not None
@@ -167,7 +169,8 @@ class Relay:
             await self._pass_whole(answer, data)
             await answer.rest()
         else:
-            await self._pass_whole(answer, await self._reading.whole(answer, decoder))
+            here = answer.whole() if decoder is PLAIN else None
+            await self._pass_whole(answer, here or await self._reading.whole(answer, decoder))
 
     async def _pass_whole(self, answer: Answer, data: bytes) -> None:
         try:
@@ -196,10 +199,12 @@ class Relay:
         )
         read, keepalive_s = answer.read, self._options.keepalive_s
         quiet_since = self._clock.monotonic()
+        if decoder is PLAIN:
+            answer.pass_to(self._straight_through(stream))
         while not stream.done:
             chunk = await read(keepalive_s if self._started else self._hold_left())
             if chunk is None:
-                self._check_silence(quiet_since)
+                self._check_silence(max(quiet_since, self._facts.last_at or 0.0))
                 await self._start_stream()
                 await self._sink.piece(KEEP_ALIVE, True)
                 continue
@@ -218,6 +223,19 @@ class Relay:
             raise self._reading.cut_off()
         await self._emit(stream.tail(self._cerberus()), more=False)
         await answer.rest()
+
+    def _straight_through(self, stream: OpenAIStream) -> Callable[[bytes], bool]:
+        """From the engine's socket to the client's without waking the task."""
+        quick, passed, push = stream.quick, stream.passed, self._sink.push
+
+        def take(chunk: bytes) -> bool:
+            out = quick(chunk) if self._started else None
+            if out is None or not push(out):
+                return False
+            passed()
+            return True
+
+        return take
 
     # Waiting.
 

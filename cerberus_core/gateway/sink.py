@@ -28,6 +28,10 @@ class Sink(Protocol):
 
     async def piece(self, data: bytes, more: bool) -> None: ...
 
+    def push(self, data: bytes) -> bool:
+        """A piece with more to come, written at once; False if that can't be: use `piece`."""
+        ...
+
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Call `callback` once if the client hangs up before the answer is complete."""
         ...
@@ -57,6 +61,9 @@ class AsgiSink:
 
     async def piece(self, data: bytes, more: bool) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    def push(self, data: bytes) -> bool:
+        return False
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         self._callback = callback

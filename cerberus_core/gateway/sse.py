@@ -5,7 +5,7 @@ text), whatever way the network cut the bytes. Follows the WHATWG HTML
 standard, "Server-sent events".
 """
 
-MAX_EVENT = 64 << 20
+MAX_EVENT = 8 << 20
 """Bytes of one event before the stream is given up as broken."""
 
 
@@ -17,7 +17,7 @@ class Splitter:
     """Hands out whole events only, with LF line ends; holds a torn one back."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending = bytearray()
         self._drop_lf = False
         self._started = False
 
@@ -33,31 +33,39 @@ class Splitter:
             self._drop_lf = chunk[-1] == 13
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         pending = self._pending
-        if not pending:
-            if chunk.endswith(b"\n\n"):
-                return chunk
-            data, search_from = chunk, 0
-        else:
-            data, search_from = pending + chunk, len(pending) - 1
-        end = data.rfind(b"\n\n", max(0, search_from))
+        if not pending and chunk.endswith(b"\n\n"):
+            return chunk
+        search_from = max(0, len(pending) - 1)
+        pending += chunk
+        end = pending.rfind(b"\n\n", search_from)
         if end < 0:
-            if len(data) > MAX_EVENT:
+            if len(pending) > MAX_EVENT:
                 raise TooLong
-            self._pending = data
             return b""
-        self._pending = data[end + 2 :]
-        return data[: end + 2]
+        events = bytes(memoryview(pending)[: end + 2])
+        self._pending = pending[end + 2 :]
+        return events
+
+    def is_whole(self, chunk: bytes) -> bool:
+        """`chunk` is whole events as it stands: `feed` would hand it back unchanged."""
+        return (
+            self._started
+            and not self._pending
+            and not self._drop_lf
+            and chunk.endswith(b"\n\n")
+            and b"\r" not in chunk
+        )
 
     def rest(self) -> bytes:
         """What is left of an event that never ended."""
-        return self._pending
+        return bytes(self._pending)
 
     def _strip_bom(self, chunk: bytes) -> bytes:
-        chunk = self._pending + chunk
-        self._pending = b""
+        chunk = bytes(self._pending) + chunk
+        self._pending.clear()
         bom = b"\xef\xbb\xbf"
         if len(chunk) < 3 and bom.startswith(chunk):
-            self._pending = chunk
+            self._pending += chunk
             return b""
         self._started = True
         return chunk.removeprefix(bom)

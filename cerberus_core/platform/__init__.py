@@ -1,7 +1,8 @@
 """What differs between operating systems, and the clock.
 
-Owns folders, file locks, listening sockets, process groups and time. Linux first; darwin and
-windows stand behind the same names, so that everything else is written once.
+Owns folders, file locks, listening sockets, process groups, threads that may hang, and
+time. Linux first; darwin and windows stand behind the same names, so that everything else
+is written once.
 Plugins may import from here. Names are imported on first use: the quick
 commands need folders and locks, and not asyncio.
 """
@@ -11,27 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .clock import Clock, SystemClock
+    from .deadline import Deadline
     from .locks import FileLock
     from .paths import Folders, folders
     from .processes import Child, Exit, spawn, tail
+    from .threads import in_daemon_thread
 
 __all__ = [
     "Child",
     "Clock",
+    "Deadline",
     "Exit",
     "FileLock",
     "Folders",
     "SystemClock",
     "folders",
+    "in_daemon_thread",
     "spawn",
     "tail",
 ]
 
 _HOMES = {
     "clock": ("Clock", "SystemClock"),
+    "deadline": ("Deadline",),
     "locks": ("FileLock",),
     "paths": ("Folders", "folders"),
     "processes": ("Child", "Exit", "spawn", "tail"),
+    "threads": ("in_daemon_thread",),
 }
 
 

@@ -21,9 +21,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio
+import psutil
 
 _GUARD = Path(__file__).with_name("guard.py")
-_GUARD_SLACK_S = 5.0
+GUARD_SLACK_S = 5.0
+"""Seconds beyond any grace that a guard gets to obey an order."""
+START_LIMIT_S = 30.0
+"""Seconds that a guard gets to start its program."""
+MOST_LINES = 10_000
+"""Lines of standard output that wait to be taken; further ones are dropped."""
 
 
 class Exit(NamedTuple):
@@ -44,14 +50,17 @@ class Exit(NamedTuple):
 
 
 class Child:
-    """A running program with its group. Made by `spawn`; ends by itself or by `stop`.
+    """A running program with its group. Made by `spawn`; ends by itself, by `stop` or `end`.
 
     One task of its own follows it until it has ended and is reaped. Whoever
-    spawned it must `stop` it or see `wait` return.
+    spawned it must `stop` or `end` it, or see `wait` return.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, log: Path, guard_slack_s: float
+    ) -> None:
         self.log = log
+        self._guard_slack_s = guard_slack_s
         self.pid: int | None = None
         """The program's number (not the guard's), which is its group's too."""
         self._process = process
@@ -82,12 +91,11 @@ class Child:
 
     async def stop(self, grace_s: float) -> Exit:
         """SIGTERM to the group, `grace_s` seconds, SIGKILL. Harmless if it has ended."""
-        self._order(f"stop {grace_s}")
-        done, _ = await asyncio.wait([self._follower], timeout=grace_s + _GUARD_SLACK_S)
-        if not done:
-            # The guard itself hangs (stopped by somebody, say).
-            self._kill_guard()
-        return await self.wait()
+        return await self._obeyed(f"stop {grace_s}", grace_s)
+
+    async def end(self) -> Exit:
+        """SIGKILL to the group; returns when it has ended and is reaped."""
+        return await self._obeyed("kill", 0)
 
     def kill(self) -> None:
         """SIGKILL to the group, at once and without waiting (`wait` reaps)."""
@@ -97,14 +105,19 @@ class Child:
         """The end of its log; empty if there is none."""
         return await asyncio.to_thread(tail, self.log, lines)
 
+    async def _obeyed(self, command: str, grace_s: float) -> Exit:
+        self._order(command)
+        limit = grace_s + self._guard_slack_s
+        done, _ = await asyncio.wait([self._follower], timeout=limit)
+        if not done and self._process.returncode is None:
+            # The guard itself hangs (stopped by somebody, say).
+            await asyncio.to_thread(_kill_with_children, self._process.pid)
+        return await self.wait()
+
     def _order(self, command: str) -> None:
         pipe = self._process.stdin
         if pipe is not None and not pipe.is_closing() and not self._follower.done():
             pipe.write(f"{command}\n".encode())
-
-    def _kill_guard(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
 
     async def _follow(self) -> None:
         assert self._process.stdout is not None
@@ -112,7 +125,8 @@ class Child:
         async for raw in self._process.stdout:
             word, _, rest = raw.decode(errors="replace").rstrip("\n").partition(" ")
             if word == "out":
-                self._lines.put_nowait(rest)
+                if self._lines.qsize() < MOST_LINES:
+                    self._lines.put_nowait(rest)
             elif word == "pid":
                 self.pid = int(rest)
                 self.started.set_result(None)
@@ -142,6 +156,8 @@ async def spawn(
     relay: bool = False,
     log_bytes: int = 1 << 20,
     orphan_grace_s: float = 2.0,
+    start_limit_s: float = START_LIMIT_S,
+    guard_slack_s: float = GUARD_SLACK_S,
 ) -> Child:
     """Start `argv` in a process group of its own, under a guard.
 
@@ -149,7 +165,7 @@ async def spawn(
     file `….1`), standard output to `Child.line` instead with `relay`. Its
     standard input is empty. `env` defaults to this process's. Secrets belong
     there, never in `argv`. `orphan_grace_s`: seconds between SIGTERM and
-    SIGKILL when the daemon is gone.
+    SIGKILL when the daemon is gone. No wait for the guard is without a limit.
 
     Raises OSError where the program can't be started. Cancelled, nothing is left.
     """
@@ -160,19 +176,32 @@ async def spawn(
         "relay": relay,
         "orphan_grace_s": orphan_grace_s,
     }
-    starting = asyncio.ensure_future(_start(json.dumps(options), log, env))
+    making = asyncio.ensure_future(_guarded(json.dumps(options), log, env, guard_slack_s))
     try:
-        return await asyncio.shield(starting)
+        child = await asyncio.shield(making)
     except asyncio.CancelledError:
-        # A start is short: seen to its end, it can be undone without a rest.
+        # A guard is made in no time: seen to its end, it can be undone without a rest.
         with anyio.CancelScope(shield=True), contextlib.suppress(OSError):
-            child = await starting
-            child.kill()
-            await child.wait()
+            await (await making).end()
         raise
+    try:
+        async with asyncio.timeout(start_limit_s):
+            failure = await asyncio.shield(child.started)
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await child.end()
+        if isinstance(error, TimeoutError):
+            raise OSError(f"{argv[0]}: not started within {start_limit_s:g} s") from None
+        raise
+    if failure is not None:
+        await child.end()
+        raise OSError(failure)
+    return child
 
 
-async def _start(options: str, log: Path, env: Mapping[str, str] | None) -> Child:
+async def _guarded(
+    options: str, log: Path, env: Mapping[str, str] | None, guard_slack_s: float
+) -> Child:
     await asyncio.to_thread(log.parent.mkdir, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -185,12 +214,7 @@ async def _start(options: str, log: Path, env: Mapping[str, str] | None) -> Chil
         env=env,
         start_new_session=True,
     )
-    child = Child(process, log)
-    failure = await child.started
-    if failure is not None:
-        await child.wait()
-        raise OSError(failure)
-    return child
+    return Child(process, log, guard_slack_s)
 
 
 def tail(path: Path, lines: int = 20, limit: int = 8192) -> str:
@@ -203,6 +227,19 @@ def tail(path: Path, lines: int = 20, limit: int = 8192) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+def _kill_with_children(guard: int) -> None:
+    """End a guard that obeys no more, and the group of what it started. Blocks.
+
+    The guard first stands still, so that a number of its children is nobody else's.
+    """
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(guard)
+        process.suspend()
+        for child in process.children():
+            _kill_group(child.pid)
+        process.kill()
 
 
 if sys.platform == "win32":

@@ -19,7 +19,6 @@ from .models import (
 )
 from .notices import Notice
 from .plugins import PluginReport
-from .principals import Principal
 from .usage import Aggregate, LiveRequest, Record
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "ModelState",
     "Notice",
     "PluginReport",
-    "Principal",
     "PullProgress",
     "Record",
     "new_id",

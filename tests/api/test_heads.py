@@ -1,6 +1,7 @@
 """A request's head is read before anybody is asked for a token: it is bounded."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -55,3 +56,35 @@ async def test_a_large_body_is_no_head(start_box: StartBox) -> None:
         body = b'{"model": "nope", "messages": [], "x": "' + b"y" * 500_000 + b'"}'
         answer = await box.http.post("/v1/chat/completions", content=body)
         assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/login"])
+async def test_a_body_that_stops_coming_is_given_up(
+    start_box: StartBox, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_S", 0.1)
+    async with start_box() as box:
+        reader, writer = await connect(box)
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {box.token}\r\n"
+        writer.write(head.encode() + b'content-length: 100\r\n\r\n{"model": ')
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_an_idle_connection_is_closed_without_a_word(
+    start_box: StartBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = protocol.Protocol.__init__
+
+    def hasty(self: protocol.Protocol, *args: Any, **more: Any) -> None:
+        real(self, *args, **more)
+        self.timeout_keep_alive = 0.1  # type: ignore[assignment]
+
+    monkeypatch.setattr(protocol.Protocol, "__init__", hasty)
+    async with start_box() as box:
+        reader, writer = await connect(box)
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.count(b"HTTP/1.1") == 1
+        writer.close()

@@ -11,7 +11,7 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cerberus_core import daemon
-from cerberus_core.api.protocol import Cycle
+from cerberus_core.api.cycles import Cycle
 from cerberus_core.gateway.sink import AsgiSink
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.testing.scripted import Wait, chat_answer, chat_chunks, chunk, sse

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,19 @@ from tests.e2e.conftest import (
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+
+@asynccontextmanager
+async def slots_of(endpoint: EngineAddress) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+    """Asks the engine itself whether any of its slots is at work."""
+    async with httpx.AsyncClient(headers=endpoint.headers) as engine:
+
+        async def busy() -> bool:
+            slots = (await engine.get(f"{endpoint.url}/slots")).json()
+            return any(slot["is_processing"] for slot in slots)
+
+        yield busy
+
 
 ASK: dict[str, Any] = {
     "model": MODEL,
@@ -178,13 +193,7 @@ async def test_the_client_leaves_and_the_engine_stops_within_a_second(
 ) -> None:
     async with start_box(engine_config) as box:
         await box.http.post("/v1/chat/completions", json={**ASK, "max_tokens": 1})
-        endpoint = EngineAddress(os.getpid())
-        async with httpx.AsyncClient(headers=endpoint.headers) as engine:
-
-            async def busy() -> bool:
-                slots = (await engine.get(f"{endpoint.url}/slots")).json()
-                return any(slot["is_processing"] for slot in slots)
-
+        async with slots_of(EngineAddress(os.getpid())) as busy:
             async with anyio.create_task_group() as tasks:
 
                 async def ask() -> None:
@@ -202,6 +211,47 @@ async def test_the_client_leaves_and_the_engine_stops_within_a_second(
                     await anyio.sleep(0.01)
             assert time.monotonic() - left < 1.0
         assert (await box.record()).status == 499
+
+
+async def test_g16_a_client_that_leaves_the_engines_queue_is_not_run(
+    start_box: StartBox, engine_config: str
+) -> None:
+    async with start_box(engine_config.replace("parallel = 2", "parallel = 1")) as box:
+        await box.http.post("/v1/chat/completions", json={**ASK, "max_tokens": 1})
+
+        async def ask() -> None:
+            await box.http.post("/v1/chat/completions", json=LONG)
+
+        async def running(count: int) -> None:
+            while len((await box.http.get("/api/requests")).json()["live"]) != count:
+                await anyio.sleep(0.01)
+
+        async with slots_of(EngineAddress(os.getpid())) as busy, anyio.create_task_group() as tasks:
+            with anyio.fail_after(30):
+                first, second = anyio.CancelScope(), anyio.CancelScope()
+                for scope, count in ((first, 1), (second, 2)):
+                    tasks.start_soon(_within, scope, ask)
+                    await running(count)
+                    while not await busy():
+                        await anyio.sleep(0.01)
+                second.cancel()
+                await running(1)
+                first.cancel()
+                await running(0)
+                while await busy():
+                    await anyio.sleep(0.01)
+            for _ in range(20):
+                assert not await busy(), "the engine runs a request whose client has left"
+                await anyio.sleep(0.02)
+        ran, waited = (await box.records(3))[:2]
+        assert ran.completion_tokens
+        assert waited.completion_tokens is None
+        assert waited.status == 499
+
+
+async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+    with scope:
+        await work()
 
 
 def test_kill_9_of_the_daemon_leaves_no_engine_and_the_next_start_is_clean(

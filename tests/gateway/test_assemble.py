@@ -1,13 +1,14 @@
 """A stream put together is the whole answer. Pure."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerberus_core.gateway.assemble import Assembler
+from cerberus_core.gateway.assemble import MAX_PARTS, Assembler, TooManyParts
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.sse import TooLong
 from cerberus_core.gateway.stream import UpstreamError
@@ -89,6 +90,38 @@ def test_plain_completions_join_their_text() -> None:
     assert answer["choices"] == [{"index": 0, "text": "one two", "finish_reason": "length"}]
 
 
+def test_a_whole_message_inside_a_stream_takes_the_place_of_the_pieces() -> None:
+    message = {"content": "whole", "role": ""}
+    answer = whole(
+        sse(chunk({"content": "pie"})),
+        sse({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}),
+    )
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "whole"}
+
+
+def test_half_a_million_pieces_take_no_noticeable_time() -> None:
+    pieces = sse(chunk({"content": "x" * 40})) * 1000
+    logprobs = sse({"choices": [{"logprobs": {"content": [{"logprob": -1.0}]}}]}) * 1000
+    began = time.process_time()
+    answer = whole(*[pieces] * 300, *[logprobs] * 30, DONE)
+    assert time.process_time() - began < 10.0
+    [choice] = answer["choices"]
+    assert choice["message"]["content"] == "x" * 40 * 300_000
+    assert len(choice["logprobs"]["content"]) == 30_000
+
+
+@pytest.mark.parametrize("kind", ["choices", "calls"])
+def test_more_parts_than_any_answer_has_are_refused(kind: str) -> None:
+    assembler = Assembler(Facts(), now=lambda: 1.0)
+    calls = [{"function": {"name": "x"}}] * (MAX_PARTS if kind == "calls" else 0)
+    choices = [{"index": n} for n in range(MAX_PARTS if kind == "choices" else 0)]
+    assembler.feed(
+        sse({"choices": [*choices, *[{"delta": {"tool_calls": calls[1:]}}][: len(calls)]]})
+    )
+    with pytest.raises(TooManyParts):
+        assembler.feed(sse({"choices": [{"index": -1}]}))
+
+
 def test_an_error_in_the_stream_is_raised() -> None:
     assembler = Assembler(Facts(), now=lambda: 1.0)
     with pytest.raises(UpstreamError, match="too long"):
@@ -110,5 +143,5 @@ def test_no_event_makes_it_raise_anything_but_its_own_errors(event: Any) -> None
     try:
         assembler.feed(sse(event))
         assembler.answer()
-    except (UpstreamError, TooLong):
+    except (UpstreamError, TooLong, TooManyParts):
         pass

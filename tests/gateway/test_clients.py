@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from cerberus_core.gateway.clients import Clients
-from cerberus_core.gateway.upstream import Client, ConnectionLost, LeanClient, RemoteClient, Request
+from cerberus_core.gateway.upstream import Client, ConnectionLost, LeanClient, RemoteClient, Target
 from cerberus_core.testing import Received, Reply, ScriptedServer
 from cerberus_core.testing.scripted import CLOSE, RESET, Wait
 from cerberus_core.values import Endpoint
@@ -27,7 +27,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 
 async def ask(client: Client, server: ScriptedServer, body: bytes = b"{}") -> bytes:
     """The whole body of one answer."""
-    answer = await client.open(_request(server, body))
+    answer = await client.open(_target(server), body)
     out = b""
     try:
         while chunk := await answer.read(5):
@@ -37,8 +37,8 @@ async def ask(client: Client, server: ScriptedServer, body: bytes = b"{}") -> by
     return out
 
 
-def _request(server: ScriptedServer, body: bytes = b"{}") -> Request:
-    return Request(url=f"{server.base_url}/chat/completions", headers={"x-a": "b"}, body=body)
+def _target(server: ScriptedServer) -> Target:
+    return Target(url=f"{server.base_url}/chat/completions", headers={"x-a": "b"})
 
 
 async def test_a_connection_is_used_again(client: Client) -> None:
@@ -72,12 +72,34 @@ async def test_a_request_that_meets_the_close_is_sent_once_more(client: Client) 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x"
     for _ in range(2):
-        answer = await client.open(Request(url=url, headers={}, body=b"{}"))
+        answer = await client.open(Target(url=url, headers={}), b"{}")
         assert await answer.read(5) == b"ok"
         answer.close()
     assert seen == 2
     server.close()
     await client.aclose()
+
+
+@pytest.mark.parametrize("how", [CLOSE, RESET], ids=["closed", "reset"])
+@pytest.mark.parametrize("came", [b"H", b"HTTP/1.1 200 OK\r\ncontent-le"], ids=["byte", "head"])
+async def test_a_request_that_was_answered_in_part_is_never_sent_again(
+    client: Client, came: bytes, how: object
+) -> None:
+    replies = [Reply.json({}), Reply(raw_head=came, parts=[how])]
+    async with ScriptedServer(lambda _: replies[len(server.requests) - 1]) as server:
+        await ask(client, server)
+        with pytest.raises(ConnectionLost) as caught:
+            await ask(client, server, b'{"again": 0}')
+        assert caught.value.before_answer
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("how", [CLOSE, RESET], ids=["closed", "reset"])
+async def test_a_request_on_a_fresh_connection_is_sent_once(client: Client, how: object) -> None:
+    async with ScriptedServer(Reply(raw_head=b"", parts=[how])) as server:
+        with pytest.raises(ConnectionLost):
+            await ask(client, server)
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("framing", ["chunked", "length", "close"])
@@ -98,7 +120,7 @@ async def test_an_empty_answer_is_at_its_end_at_once(client: Client, framing: An
 async def test_status_and_headers_are_told_with_names_in_lower_case(client: Client) -> None:
     reply = Reply(status=429, headers=[("Retry-After", "7"), ("X-B", "1")], framing="length")
     async with ScriptedServer(reply) as server:
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         assert answer.status == 429
         assert answer.headers["retry-after"] == "7"
         answer.close()
@@ -115,16 +137,16 @@ async def test_a_large_request_arrives_whole(client: Client) -> None:
 async def test_an_address_where_nobody_listens_is_lost_before_the_answer(client: Client) -> None:
     async with ScriptedServer(Reply.json({})) as server:
         await ask(client, server)
-        request = _request(server)
+        target = _target(server)
     with anyio.fail_after(5), pytest.raises(ConnectionLost) as caught:
-        await client.open(request)
+        await client.open(target, b"{}")
     assert caught.value.before_answer
 
 
 @pytest.mark.parametrize("ending", [RESET, CLOSE])
 async def test_a_broken_answer_is_lost_in_the_middle(client: Client, ending: object) -> None:
     async with ScriptedServer(Reply(parts=[b"half", ending])) as server:
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         with pytest.raises(ConnectionLost) as caught:  # noqa: PT012 - how many reads is open
             while await answer.read(5) != b"":
                 pass
@@ -136,14 +158,14 @@ async def test_nonsense_is_no_answer(client: Client) -> None:
     nonsense = Reply(raw_head=b"SSH-2.0-OpenSSH\r\n\r\n", framing="close")
     async with ScriptedServer(nonsense) as server:
         with pytest.raises(ConnectionLost) as caught:
-            await client.open(_request(server))
+            await client.open(_target(server), b"{}")
         assert caught.value.before_answer
 
 
 async def test_a_read_that_waits_too_long_says_so_and_loses_nothing(client: Client) -> None:
     wait = Wait()
     async with ScriptedServer(Reply(parts=[b"early", wait, b"late"])) as server:
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         assert await answer.read(5) == b"early"
         assert await answer.read(0.01) is None
         wait.go()
@@ -155,14 +177,14 @@ async def test_a_read_that_waits_too_long_says_so_and_loses_nothing(client: Clie
 async def test_a_head_that_does_not_come_times_out_and_hangs_up(client: Client) -> None:
     async with ScriptedServer(Reply(raw_head=b"", parts=[Wait()])) as server:
         with pytest.raises(TimeoutError):
-            await client.open(_request(server), timeout=0.05)
+            await client.open(_target(server), b"{}", timeout=0.05)
         with anyio.fail_after(1):
             await (await server.arrived()).closed.wait()
 
 
 async def test_g15_cancelling_a_request_hangs_up(client: Client) -> None:
     async with ScriptedServer(Reply(raw_head=b"", parts=[Wait()])) as server:
-        opening = asyncio.ensure_future(client.open(_request(server)))
+        opening = asyncio.ensure_future(client.open(_target(server), b"{}"))
         received = await server.arrived()
         opening.cancel()
         with anyio.fail_after(1):
@@ -173,7 +195,7 @@ async def test_g15_cancelling_a_request_hangs_up(client: Client) -> None:
 
 async def test_g15_closing_in_the_middle_hangs_up(client: Client) -> None:
     async with ScriptedServer(Reply(parts=[b"some", Wait()])) as server:
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         assert await answer.read(5) == b"some"
         reading = asyncio.ensure_future(answer.read(30))
         await asyncio.sleep(0)
@@ -188,7 +210,7 @@ async def test_g19_a_redirect_is_handed_back_and_its_target_never_asked(client: 
     async with ScriptedServer() as target, ScriptedServer() as server:
         location = ("location", f"{target.base_url}/chat/completions")
         server.reply = Reply(status=307, headers=[location], framing="length")
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         assert answer.status == 307
         answer.close()
         assert len(server.requests) == 1
@@ -213,13 +235,15 @@ async def test_g19_nothing_but_the_endpoints_headers_and_ours_is_sent(
     async with ScriptedServer(Reply.json({})) as server:
         for own in ({"authorization": "Bearer sk-1"}, {}):
             place = Endpoint(base_url=server.base_url, model="m", backend="up", headers=own)
-            headers = Clients().headers_for(place, stream=False)
-            answer = await client.open(
-                Request(url=f"{server.base_url}/x", headers=headers, body=b"{}")
-            )
+            _, target = Clients().way_to(place, "/v1/x", stream=False)
+            answer = await client.open(target, b"{}")
             answer.close()
             sent = dict(server.requests[-1].headers)
-            assert sent == {**headers, "host": f"127.0.0.1:{server.port}", "content-length": "2"}
+            assert sent == {
+                **target.headers,
+                "host": f"127.0.0.1:{server.port}",
+                "content-length": "2",
+            }
 
 
 async def test_a_proxy_of_the_environment_is_used_except_where_told(
@@ -257,7 +281,7 @@ async def test_hints_before_the_answer_are_passed_over(client: Client) -> None:
 
 async def test_closing_the_client_hangs_up_everything(client: Client) -> None:
     async with ScriptedServer(Reply(parts=[b"some", Wait()])) as server:
-        answer = await client.open(_request(server))
+        answer = await client.open(_target(server), b"{}")
         await client.aclose()
         with anyio.fail_after(1):
             await server.requests[0].closed.wait()

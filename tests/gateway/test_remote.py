@@ -140,3 +140,24 @@ async def test_an_endpoint_that_breaks_off_is_told_in_the_stream(
     answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
     assert '"error"' in answer.text
     assert "[DONE]" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n"),
+        (b"HTTP/1.1 200 OK\r\nx-a: ", b"x"),
+        (b"HTTP/1.1 200 ", b"x"),
+        (b"", b"x"),
+    ],
+    ids=["headers", "a header", "a reason", "noise"],
+)
+async def test_a_head_without_an_end_is_given_up(
+    box: Box, upstream: ScriptedServer, start: bytes, more: bytes
+) -> None:
+    upstream.reply = Reply(raw_head=start, parts=[more * 50_000] * 50, framing="close")
+    with anyio.fail_after(5):
+        answer = await box.http.post("/v1/chat/completions", json=ASK)
+    assert answer.status_code == 502
+    assert "no HTTP, or longer than is read" in answer.json()["error"]["message"]
+    assert len(upstream.requests) == 1

@@ -1,6 +1,7 @@
 """Server-sent events: however the network cuts them, the events are the same. Pure."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -66,6 +67,17 @@ def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         splitter.feed(b"data: x")
     with pytest.raises(sse.TooLong):
         splitter.feed(b"data: x")
+
+
+def test_a_long_event_in_small_pieces_takes_no_noticeable_time() -> None:
+    splitter = sse.Splitter()
+    began = time.process_time()
+    for _ in range(75_000):
+        assert splitter.feed(b"x" * 100) == b""
+    assert len(splitter.feed(b"\n\n")) == 7_500_002
+    assert time.process_time() - began < 2.0
+    with pytest.raises(sse.TooLong):
+        splitter.feed(b"x" * (sse.MAX_EVENT + 1))
 
 
 def relayed(parts: list[bytes], **options: Any) -> tuple[bytes, Facts]:

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 from anyio.to_thread import run_sync as in_thread
 
-from cerberus_core.platform import Exit, spawn, tail
+from cerberus_core.platform import Child, Exit, spawn, tail
+from cerberus_core.platform.processes import MOST_LINES
 
 pytestmark = [
     pytest.mark.anyio,
@@ -46,6 +48,12 @@ def running(pid: int) -> bool:
 
 def children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
+
+
+def guard_of(child: Child) -> psutil.Process:
+    guard = psutil.Process(child.pid).parent()
+    assert guard is not None
+    return guard
 
 
 async def test_says_how_it_ended_and_what_it_wrote(tmp_path: Path) -> None:
@@ -140,12 +148,59 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_a_killed_guard_takes_its_program_along(tmp_path: Path) -> None:
     child = await spawn(["sleep", "60"], log=tmp_path / "x")
-    assert child.pid is not None
-    guard = psutil.Process(child.pid).parent()
-    assert guard is not None
-    guard.kill()
+    guard_of(child).kill()
     assert str(await child.wait()) == "its guard was killed"
     until(lambda: not running(child.pid or 0))
+
+
+@pytest.mark.parametrize("ending", ["stop", "end"])
+async def test_a_guard_that_stands_still_holds_nobody_up(tmp_path: Path, ending: str) -> None:
+    script = f'sh -c "{STUBBORN}" & echo $!; wait'
+    child = await spawn(["sh", "-c", script], log=tmp_path / "x", relay=True, guard_slack_s=0.2)
+    grandchild = int(await child.line() or "")
+    guard_of(child).suspend()
+    with anyio.fail_after(5):
+        how = await (child.stop(grace_s=0.1) if ending == "stop" else child.end())
+    assert str(how) == "its guard was killed"
+    until(lambda: not (running(child.pid or 0) or running(grandchild)))
+    assert children() == []
+
+
+async def stopped_guard() -> psutil.Process:
+    """The next guard that is made, stopped before it has started its program."""
+    while True:
+        for process in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                process.suspend()
+                return process
+        await asyncio.sleep(0)
+
+
+async def test_a_guard_that_never_starts_its_program_is_an_oserror(tmp_path: Path) -> None:
+    stopping = asyncio.create_task(stopped_guard())
+    with anyio.fail_after(5), pytest.raises(OSError, match=r"sleep: not started within 0\.3 s"):
+        await spawn(["sleep", "60"], log=tmp_path / "x", start_limit_s=0.3, guard_slack_s=0.1)
+    await stopping
+    assert children() == []
+
+
+async def test_a_start_under_a_guard_that_stands_still_can_be_cancelled(tmp_path: Path) -> None:
+    starting = asyncio.create_task(spawn(["sleep", "60"], log=tmp_path / "x", guard_slack_s=0.1))
+    await stopped_guard()
+    starting.cancel()
+    with anyio.fail_after(5), pytest.raises(asyncio.CancelledError):
+        await starting
+    assert children() == []
+
+
+async def test_lines_that_nobody_takes_are_dropped(tmp_path: Path) -> None:
+    argv = ["sh", "-c", f"seq {2 * MOST_LINES}"]
+    child = await spawn(argv, log=tmp_path / "x", relay=True)
+    await child.wait()
+    lines = 0
+    while await child.line() is not None:
+        lines += 1
+    assert lines == MOST_LINES
 
 
 async def test_the_log_is_bounded_and_keeps_its_end(tmp_path: Path) -> None:

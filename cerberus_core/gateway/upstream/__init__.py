@@ -5,8 +5,8 @@ for plain HTTP on loopback, aiohttp for everything else. Measured: the client
 is what a relay costs most.
 """
 
-from .interface import Answer, Client, ConnectionLost, Request
+from .interface import Answer, Client, ConnectionLost, Target
 from .lean import LeanClient
 from .remote import RemoteClient
 
-__all__ = ["Answer", "Client", "ConnectionLost", "LeanClient", "RemoteClient", "Request"]
+__all__ = ["Answer", "Client", "ConnectionLost", "LeanClient", "RemoteClient", "Target"]

@@ -2,7 +2,8 @@
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 
@@ -17,13 +18,14 @@ class ConnectionLost(Exception):
         self.before_answer = before_answer
 
 
-@attrs.define(kw_only=True)
-class Request:
-    """A POST of JSON. `headers` may hold a key."""
+@attrs.define(kw_only=True, eq=False)
+class Target:
+    """Where to POST JSON, and with which headers; they may hold a key. Used again and again."""
 
     url: str
     headers: Mapping[str, str] = attrs.field(repr=False)
-    body: bytes = attrs.field(repr=False)
+    prepared: Any = attrs.field(default=None, repr=False)
+    """The client's own: what it worked out the first time."""
 
 
 class Answer(ABC):
@@ -38,6 +40,17 @@ class Answer(ABC):
         """The next bytes; `b""` at the end; None if none came within `timeout` seconds.
 
         Raises `ConnectionLost` if the far side hung up before the end.
+        """
+
+    def whole(self) -> bytes | None:
+        """All that is left of the body where it is here already; None where it isn't."""
+        return None
+
+    def pass_to(self, take: Callable[[bytes], bool]) -> None:
+        """While `read` waits, offer what comes to `take` first.
+
+        If that says True the bytes are done with, and the task need not wake for them.
+        A client may as well not.
         """
 
     async def rest(self) -> None:
@@ -57,7 +70,7 @@ class Client(ABC):
     """Opens requests and keeps idle connections."""
 
     @abstractmethod
-    async def open(self, request: Request, timeout: float | None = None) -> Answer:
+    async def open(self, target: Target, body: bytes, timeout: float | None = None) -> Answer:
         """Send the request and wait for the head of the answer. Redirects are not followed.
 
         Cancelling it hangs up. Raises `ConnectionLost`, and `TimeoutError` where the

@@ -7,43 +7,51 @@ own event and dropped, and a request that hits the gap between is sent once more
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit
 
-import attrs
 import httptools
 
-from .interface import Answer, Client, ConnectionLost, Request
+from cerberus_core.platform import Deadline
+
+from .interface import Answer, Client, ConnectionLost, Target
 
 HIGH_WATER = 256 << 10
 """Bytes read ahead of a slow client before reading stops."""
+MAX_HEAD = 256 << 10
+"""Bytes of an answer's head, those of interim answers before it included."""
 CONNECT_S = 5.0
+RESEND_S = 1.0
+"""A kept connection that closes so soon after a request never read it."""
 IDLE_CONNECTIONS = 64
 """Kept for each address."""
-MAX_STARTS = 256
+
+Address = tuple[str, int]
 
 
 class LeanClient(Client):
     """One pool for each address."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, int], list[_Connection]] = {}
+        self._idle: dict[Address, list[_Connection]] = {}
         self._open: set[_Connection] = set()
-        self._starts: dict[tuple[str, int], tuple[Request, tuple[str, int], bytes]] = {}
 
-    async def open(self, request: Request, timeout: float | None = None) -> Answer:
-        address, start = self._start_of(request)
-        head = b"%scontent-length: %d\r\n\r\n" % (start, len(request.body))
+    async def open(self, target: Target, body: bytes, timeout: float | None = None) -> Answer:
+        if target.prepared is None:
+            target.prepared = _prepare(target)
+        address, start = target.prepared
+        head = b"%scontent-length: %d\r\n\r\n" % (start, len(body))
         while True:
             connection = self._take_idle(address)
             reused = connection is not None
             if connection is None:
                 connection = await self._connect(address)
             try:
-                await connection.send(head, request.body, timeout)
+                await connection.send(head, body, timeout)
             except ConnectionLost:
-                if reused and not connection.got_bytes:
-                    continue  # it was closed while idle; nothing was answered on it
+                if reused and connection.never_read:
+                    continue
                 raise
             return connection
 
@@ -52,20 +60,7 @@ class LeanClient(Client):
             connection.abort()
         self._idle.clear()
 
-    def _start_of(self, request: Request) -> tuple[tuple[str, int], bytes]:
-        """Address, and head up to the length; kept for the headers object it was made of."""
-        key = (request.url, id(request.headers))
-        known = self._starts.get(key)
-        if known is None or known[0].headers is not request.headers:
-            parts = urlsplit(request.url)
-            address = (parts.hostname or "", parts.port or 80)
-            if len(self._starts) >= MAX_STARTS:
-                self._starts.clear()
-            known = (request, address, _start(parts.path, parts.netloc, request))
-            self._starts[key] = (attrs.evolve(request, body=b""), *known[1:])
-        return known[1], known[2]
-
-    def _take_idle(self, address: tuple[str, int]) -> "_Connection | None":
+    def _take_idle(self, address: Address) -> "_Connection | None":
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
@@ -73,7 +68,7 @@ class LeanClient(Client):
                 return connection
         return None
 
-    async def _connect(self, address: tuple[str, int]) -> "_Connection":
+    async def _connect(self, address: Address) -> "_Connection":
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -104,29 +99,38 @@ class LeanClient(Client):
             connection.abort()
 
 
-def _start(path: str, netloc: str, request: Request) -> bytes:
-    lines = [f"POST {path} HTTP/1.1", f"host: {netloc}"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
-    return "\r\n".join([*lines, ""]).encode("latin-1")
+def _prepare(target: Target) -> tuple[Address, bytes]:
+    """Address, and head up to the length."""
+    parts = urlsplit(target.url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"host: {parts.netloc}"]
+    lines += [f"{name}: {value}" for name, value in target.headers.items()]
+    start = "\r\n".join([*lines, ""]).encode("latin-1")
+    return (parts.hostname or "", parts.port or 80), start
 
 
 class _Connection(asyncio.Protocol, Answer):
     """A connection, and the answer that is being read from it."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, client: LeanClient, address: tuple[str, int]
+        self, loop: asyncio.AbstractEventLoop, client: LeanClient, address: Address
     ) -> None:
         self.address = address
         self.alive = True
-        self.got_bytes = False
+        self.never_read = False
+        """It closed without a byte right after the request was sent."""
         self.status = 0
         self.headers: dict[str, str] = {}
         self._loop = loop
         self._client = client
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._limit = Deadline(loop, self._out_of_time)
+        self._sent_at = 0.0
+        self._head_bytes = 0
         self._head_done: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[bool] | None = None
+        self._take: Callable[[bytes], bool] | None = None
+        self._wait_s = 0.0
         self._pieces: list[bytes] = []
         self._size = 0
         self._complete = True
@@ -139,16 +143,14 @@ class _Connection(asyncio.Protocol, Answer):
     async def send(self, head: bytes, body: bytes, timeout: float | None) -> None:
         """Write the request and wait until the head of the answer is there."""
         assert self._transport is not None
-        self.got_bytes = False
-        self.status = 0
+        self.status = self._head_bytes = self._size = 0
         self.headers = {}
         self._complete = self._keep = False
-        self._pieces = []
-        self._size = 0
-        if self._parser is None:
-            self._parser = httptools.HttpResponseParser(self)
+        self._take = None
         done = self._head_done = self._loop.create_future()
-        alarm = None if timeout is None else self._loop.call_later(timeout, _time_out, done)
+        self._sent_at = self._loop.time()
+        if timeout is not None:
+            self._limit.set(timeout)
         try:
             if not self.alive:
                 raise self._loss()
@@ -163,8 +165,7 @@ class _Connection(asyncio.Protocol, Answer):
             raise
         finally:
             self._head_done = None
-            if alarm is not None:
-                alarm.cancel()
+            self._limit.clear()
 
     async def read(self, timeout: float) -> bytes | None:
         while not self._pieces:
@@ -173,18 +174,28 @@ class _Connection(asyncio.Protocol, Answer):
             if self._broken is not None:
                 raise self._loss()
             self._reader = self._loop.create_future()
-            alarm = self._loop.call_later(timeout, _resolve, self._reader, False)
+            self._wait_s = timeout
+            self._limit.set(timeout)
             try:
                 if not await self._reader:
                     return None
             finally:
-                alarm.cancel()
+                self._limit.clear()
                 self._reader = None
         pieces, self._pieces, self._size = self._pieces, [], 0
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return _joined(pieces)
+
+    def whole(self) -> bytes | None:
+        if not self._complete:
+            return None
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        return _joined(pieces)
+
+    def pass_to(self, take: Callable[[bytes], bool]) -> None:
+        self._take = take
 
     def close(self) -> None:
         if self._complete and self._keep and self.alive and not self._pieces:
@@ -210,30 +221,57 @@ class _Connection(asyncio.Protocol, Answer):
         self._client._made(self)
 
     def data_received(self, data: bytes) -> None:
-        self.got_bytes = True
-        if self._parser is None or self._complete:
+        if self._complete:
             self.abort()  # bytes that nobody asked for
             return
+        if not self.status:
+            self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._broken = f"the answer is not HTTP: {error}"
-            self._wake()
-            self.abort()
+            self._break(f"the answer is not HTTP: {error}")
             return
-        if self._size > HIGH_WATER and not self._paused and self._transport is not None:
+        if not self.status:
+            if self._head_bytes > MAX_HEAD:
+                self._break(f"the head of its answer is larger than {MAX_HEAD >> 10} KiB")
+            return
+        if self._reader is not None:
+            self._hand_on(self._reader)
+        elif self._size > HIGH_WATER and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
-        if self._pieces or self._complete:
-            self._wake()
+
+    def _hand_on(self, reader: "asyncio.Future[bool]") -> None:
+        """Wake the task that waits in `read`, unless `take` can spare it that."""
+        pieces = self._pieces
+        if reader.done() or not (pieces or self._complete):
+            return
+        if self._take is not None and not self._complete and self._take(_joined(pieces)):
+            self._pieces, self._size = [], 0
+            self._limit.set(self._wait_s)
+            return
+        reader.set_result(True)
+
+    def _break(self, why: str) -> None:
+        self._broken = why
+        self._wake()
+        self.abort()
+
+    def _out_of_time(self) -> None:
+        if self._head_done is not None and not self._head_done.done():
+            self._head_done.set_exception(TimeoutError())
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(False)
 
     def eof_received(self) -> None:
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.alive = False
+        self._limit.close()
         self._client._lost(self)
         if not self._complete:
+            self.never_read = not self._head_bytes and self._loop.time() - self._sent_at < RESEND_S
             if self.status and self._ends_with_connection and exc is None:
                 self._complete = True
             else:
@@ -256,16 +294,22 @@ class _Connection(asyncio.Protocol, Answer):
                 self._head_done.set_result(None)
             elif self._broken is not None:
                 self._head_done.set_exception(self._loss())
-        if self._reader is not None:
-            _resolve(self._reader, True)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(True)
 
-    # As httptools' callbacks.
+    # As httptools' callbacks. What follows a complete answer is nobody's.
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            self._keep = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        if not self.status:  # else a trailer
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        assert self._parser is not None
+        if self._complete:
+            return
         status = self._parser.get_status_code()
         if status < 200:  # 100 Continue, 103 Early Hints: the real head comes
             self.headers = {}
@@ -276,19 +320,14 @@ class _Connection(asyncio.Protocol, Answer):
             self._head_done.set_result(None)
 
     def on_body(self, body: bytes) -> None:
-        self._pieces.append(body)
-        self._size += len(body)
+        if not self._complete:
+            self._pieces.append(body)
+            self._size += len(body)
 
     def on_message_complete(self) -> None:
         if self.status:
             self._complete = True
 
 
-def _time_out(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())
-
-
-def _resolve(future: "asyncio.Future[bool]", value: bool) -> None:
-    if not future.done():
-        future.set_result(value)
+def _joined(pieces: list[bytes]) -> bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

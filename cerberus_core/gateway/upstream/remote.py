@@ -1,14 +1,16 @@
 """aiohttp behind the relay's interface: TLS, names, proxies, slow networks."""
 
 import asyncio
+import functools
 import io
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
-from .interface import Answer, Client, ConnectionLost, Request
+from .interface import Answer, Client, ConnectionLost, Target
 
 CONNECT_S = 15.0
 LARGE = 1 << 20
@@ -21,10 +23,10 @@ class RemoteClient(Client):
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def open(self, request: Request, timeout: float | None = None) -> Answer:
+    async def open(self, target: Target, body: bytes, timeout: float | None = None) -> Answer:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+                connector=_Connector(limit=0, ttl_dns_cache=60),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
@@ -33,13 +35,13 @@ class RemoteClient(Client):
             )
         try:
             async with asyncio.timeout(timeout) as limit:
-                response = await _post(self._session, request)
+                response = await _post(self._session, target, body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if limit.expired():
                 raise TimeoutError from None
             # The exception may quote headers; its kind and the address are enough.
             raise ConnectionLost(
-                f"no answer from {request.url}: {_words(error)}", before_answer=True
+                f"no answer from {target.url}: {_words(error)}", before_answer=True
             ) from None
         return _RemoteAnswer(response)
 
@@ -71,24 +73,59 @@ class _RemoteAnswer(Answer):
             self._response.close()
 
 
-async def _post(session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
-    """Once more where a kept connection was closed as the request went out."""
-    body = request.body
-    proxy = _proxy_for(request.url)
+async def _post(
+    session: aiohttp.ClientSession, target: Target, body: bytes
+) -> aiohttp.ClientResponse:
+    """Once more only where a kept connection was closed as the request went out.
+
+    aiohttp itself sends no POST again.
+    """
+    proxy = _proxy_for(target.url)
     while True:
         told: dict[str, bool] = {}
         try:
             return await session.post(
-                request.url,
+                target.url,
                 data=io.BytesIO(body) if len(body) >= LARGE else body,
-                headers=request.headers,
+                headers=target.headers,
                 allow_redirects=False,
                 proxy=proxy,
                 trace_request_ctx=told,
             )
-        except aiohttp.ClientConnectionError:
-            if not told.get("reused"):
+        except aiohttp.ClientConnectionError as error:
+            if not told.get("reused") or _heard(error):
                 raise
+
+
+class _Connection(ResponseHandler):
+    """Tells with an error whether any byte of the answer had come."""
+
+    heard = True
+
+    def set_response_params(self, **params: Any) -> None:
+        self.heard = False  # a request begins
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        super().data_received(data)
+
+    def set_exception(self, exc: Any, *cause: Any) -> None:
+        if isinstance(exc, aiohttp.ClientError):
+            exc.heard = self.heard  # type: ignore[attr-defined]
+        super().set_exception(exc, *cause)
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = functools.partial(_Connection, loop=self._loop)  # type: ignore[assignment]
+
+
+def _heard(error: BaseException) -> bool:
+    """Whether the far side had begun to answer; true where nobody knows."""
+    heard: bool = getattr(error, "heard", True)
+    return heard
 
 
 def _noting_reuse() -> aiohttp.TraceConfig:
@@ -117,4 +154,8 @@ def _words(error: BaseException) -> str:
         return "timed out"
     if isinstance(error, aiohttp.ClientConnectorError):
         return str(error.os_error)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "the head of its answer is no HTTP, or longer than is read"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "the connection was closed"
     return type(error).__name__

@@ -19,7 +19,7 @@ from cerberus_core.values import (
 
 from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
 from .engines.launch import default_threads
-from .library import Found, Library
+from .library import Found, Library, SharedScan
 from .settings import Settings
 
 
@@ -34,7 +34,7 @@ class LlamaCpp(Backend):
         self._logs_dir = setup.logs_dir / "llamacpp"
         folders = [Path(folder).expanduser() for folder in settings.folders]
         self._library = Library([setup.models_dir, *folders])
-        self._scanning = asyncio.Lock()
+        self._scan = SharedScan(self._library)
         self._kind: Kind | None = None
         self._engines: dict[str, Engine] = {}
 
@@ -91,7 +91,7 @@ class LlamaCpp(Backend):
         from .pull import pull
 
         path = await pull(ref, self._models_dir, report)
-        for found in (await self._scan()).values():
+        for found in (await self._scan(fresh=True)).values():
             if path in found.shards:
                 return found.info()
         raise Unavailable(f"{path} was fetched and is not there any more")
@@ -99,19 +99,16 @@ class LlamaCpp(Backend):
     async def remove(self, model: ModelInfo) -> None:
         from .removal import remove
 
-        models = await self._scan()
+        models = await self._scan(fresh=True)
         found = models.get(model.name)
         if found is None:
             raise _its_file_is_gone(model)
         await asyncio.to_thread(remove, found, list(models.values()), self._library.roots)
 
     async def aclose(self) -> None:
+        self._scan.close()
         engines, self._engines = list(self._engines.values()), {}
         await asyncio.gather(*[engine.stop(self._settings.stop_grace_s) for engine in engines])
-
-    async def _scan(self) -> dict[str, Found]:
-        async with self._scanning:
-            return await asyncio.to_thread(self._library.scan)
 
     async def _find(self, model: ModelInfo) -> Found:
         found = (await self._scan()).get(model.name)

@@ -31,10 +31,14 @@ _SCALARS = {
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
-# A sparse file may claim any size: what no model has is refused before it is read.
+# A sparse file may claim any size: what no model has is refused before it is read,
+# so that no file takes more than some seconds.
 _MOST_PAIRS = 65_536
-_MOST_TENSORS = 1_000_000
-_MOST_HEADER = 256 << 20
+_MOST_TENSORS = 100_000
+_MOST_ITEMS = 4_000_000
+"""Strings inside arrays, in the whole header."""
+_MOST_READ = 256 << 20
+"""Bytes that are read and not stepped over."""
 _SMALLEST_PAIR = 8 + 4 + 1
 _SMALLEST_TENSOR = 8 + 4 + 4 + 8
 _KEPT_STRING = 64 * 1024
@@ -87,6 +91,7 @@ class _Reader:
     def __init__(self, file: BufferedReader, size: int) -> None:
         self._file, self._size = file, size
         self._buffer, self._at, self._base = b"", 0, 0
+        self._items = self._read = 0
 
     def header(self) -> Header:
         if self._size == 0:
@@ -160,6 +165,7 @@ class _Reader:
         elif kind == _ARRAY:
             if depth > 4 or count * 12 > self._left():
                 raise GGUFError("damaged: arrays nested too deep or too long")
+            self._count(10 * count)  # each takes as long as ten strings
             for _ in range(count):
                 self._skip_array(depth + 1)
         else:
@@ -167,8 +173,9 @@ class _Reader:
 
     def _skip_strings(self, count: int) -> None:
         # The one hot loop: a vocabulary has some 250,000 of them.
-        if count * 8 > min(self._left(), _MOST_HEADER):
+        if count * 8 > self._left():
             raise self._short()
+        self._count(count)
         unpack: Callable[[bytes, int], tuple[int]] = struct.Struct("<Q").unpack_from
         for _ in range(count):
             if len(self._buffer) - self._at < 8:
@@ -178,6 +185,11 @@ class _Reader:
                 self._at = end
             else:
                 self._skip(end - self._at)
+
+    def _count(self, items: int) -> None:
+        self._items += items
+        if self._items > _MOST_ITEMS:
+            raise GGUFError(f"its header claims lists of more than {_MOST_ITEMS} items")
 
     def _string(self) -> str:
         length = self._scalar("<Q")
@@ -210,7 +222,11 @@ class _Reader:
     def _fill(self, count: int) -> None:
         kept = self._buffer[self._at :]
         self._base += self._at
-        self._buffer, self._at = kept + self._file.read(max(count, _CHUNK)), 0
+        more = self._file.read(max(count, _CHUNK))
+        self._read += len(more)
+        if self._read > _MOST_READ:
+            raise GGUFError(f"its header is longer than {_MOST_READ // _MIB} MiB")
+        self._buffer, self._at = kept + more, 0
         if len(self._buffer) < count:
             raise self._short()
 

@@ -87,6 +87,39 @@ def test_a_vocabulary_of_a_quarter_million_takes_no_noticeable_time(tmp_path: Pa
     assert time.process_time() - began < 1.0
 
 
+def claims(pairs: int, tensors: int = 0) -> bytes:
+    return struct.pack("<4sIQQ", b"GGUF", 3, tensors, pairs)
+
+
+KEY = struct.pack("<Q", 1) + b"k"
+EMPTY_STRINGS = KEY + struct.pack("<IIQ", 9, 8, 1_000_000) + bytes(8_000_000)
+EMPTY_ARRAYS = KEY + struct.pack("<IIQ", 9, 9, 700_000) + struct.pack("<IQ", 0, 0) * 700_000
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "parts", "reason"),
+    [
+        (claims(pairs=5), EMPTY_STRINGS, 5, "more than 4000000 items"),
+        (claims(pairs=1), EMPTY_ARRAYS, 1, "more than 4000000 items"),
+        (claims(pairs=0, tensors=100_001), bytes(24), 100_001, "100001 tensors"),
+        (claims(pairs=5000), KEY + struct.pack("<IQ", 8, 65536) + bytes(65536), 5000, "256 MiB"),
+    ],
+    ids=["strings", "arrays", "tensors", "bytes"],
+)
+def test_a_header_that_would_take_for_ever_is_refused(
+    tmp_path: Path, start: bytes, part: bytes, parts: int, reason: str
+) -> None:
+    path = tmp_path / "endless.gguf"
+    with path.open("wb") as file:
+        file.write(start)
+        for _ in range(parts):
+            file.write(part)
+    began = time.process_time()
+    with pytest.raises(GGUFError, match=reason):
+        read_header(path)
+    assert time.process_time() - began < 5.0
+
+
 def test_the_starter_model_reads_as_what_it_is(starter_model: Path, tmp_path: Path) -> None:
     header = read_header(starter_model)
     assert header.architecture == "llama"

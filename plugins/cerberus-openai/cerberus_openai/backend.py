@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from .settings import EndpointSettings
 
 LIST_LIMIT_S = 5.0
+"""Seconds for the whole of a list, from the connection to its last byte."""
 KEEP_LIST_S = 300.0
 """How long a discovered list is used before the endpoint is asked again, in seconds."""
+KEEP_FAILURE_S = 5.0
+"""How long a failure to list is told again before the endpoint is asked again, in seconds."""
 _CONTEXT_KEYS = ("context_length", "max_model_len", "context_window", "max_context_length")
+_MOST_TOKENS = 1 << 40
 
 
 class OpenAIBackend(Backend):
@@ -31,7 +35,8 @@ class OpenAIBackend(Backend):
         self._base_url = settings.base_url.rstrip("/")
         self._monotonic = monotonic
         self._discovered: Sequence[ModelInfo] | None = None
-        self._discovered_at = 0.0
+        self._failure: Unavailable | None = None
+        self._asked_at = 0.0
 
     async def available(self) -> Availability:
         try:
@@ -43,10 +48,18 @@ class OpenAIBackend(Backend):
     async def list(self) -> Sequence[ModelInfo]:
         if self._settings.models:
             return [self._model(name, {}) for name in self._settings.models]
-        now = self._monotonic()
-        if self._discovered is None or now - self._discovered_at > KEEP_LIST_S:
-            self._discovered = await self._discover()
-            self._discovered_at = now
+        age = self._monotonic() - self._asked_at
+        if self._failure is not None and age <= KEEP_FAILURE_S:
+            raise self._failure
+        if self._failure is not None or self._discovered is None or age > KEEP_LIST_S:
+            headers = self._headers()
+            try:
+                self._discovered, self._failure = await self._discover(headers), None
+            except Unavailable as error:
+                self._failure = error
+                raise
+            finally:
+                self._asked_at = self._monotonic()
         return self._discovered
 
     async def load(
@@ -61,30 +74,28 @@ class OpenAIBackend(Backend):
             ctx=model.ctx,
         )
 
-    async def _discover(self) -> Sequence[ModelInfo]:
-        import httpx
+    async def _discover(self, headers: dict[str, str]) -> Sequence[ModelInfo]:
+        from .listing import BadList, fetch
 
+        url = f"{self._base_url}/models"
         try:
-            async with httpx.AsyncClient(timeout=LIST_LIMIT_S) as client:
-                answer = await client.get(f"{self._base_url}/models", headers=self._headers())
-        except httpx.HTTPError as error:
+            status, rows = await fetch(url, headers, limit_s=LIST_LIMIT_S)
+        except BadList as error:
             raise Unavailable(
-                f"no answer from {self._base_url}: {str(error) or type(error).__name__}",
-                hint="Is it running? Its models can also be listed by name in the settings.",
-            ) from None
-        if answer.status_code in (401, 403):
-            raise Unavailable(f"refused the key ({answer.status_code})", hint=self._key_hint())
-        try:
-            rows = answer.raise_for_status().json()["data"]
-            return [self._model(row["id"], row) for row in rows if _is_name(row["id"])]
-        except (httpx.HTTPStatusError, ValueError, KeyError, TypeError):
-            raise Unavailable(
-                f"{self._base_url}/models answered {answer.status_code} with no model list",
+                f"{url} {error}",
                 hint="Does `base_url` end in /v1? Else name the models in the settings.",
             ) from None
+        except OSError as error:
+            raise Unavailable(
+                f"no answer from {self._base_url}: {error}",
+                hint="Is it running? Its models can also be listed by name in the settings.",
+            ) from None
+        if status in (401, 403):
+            raise Unavailable(f"refused the key ({status})", hint=self._key_hint())
+        return [self._model(row["id"], row) for row in rows]
 
     def _model(self, name: str, row: dict[str, Any]) -> ModelInfo:
-        ctx = next((row[key] for key in _CONTEXT_KEYS if isinstance(row.get(key), int)), None)
+        ctx = next((row[key] for key in _CONTEXT_KEYS if _is_size(row.get(key))), None)
         return ModelInfo(
             id=f"{self.name}/{name}",
             backend=self.name,
@@ -114,6 +125,5 @@ class OpenAIBackend(Backend):
         return f"Set `{path}.api_key` or `{path}.api_key_env` in config.toml."
 
 
-def _is_name(value: object) -> bool:
-    """A name that can be shown and asked for: no control characters, not endless."""
-    return isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable()
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,6 +22,15 @@ class Listing:
         self.more = ""
         self.asked: list[dict[str, str]] = []
         self.base_url = ""
+        self.stream: Callable[[asyncio.StreamWriter], Awaitable[None]] | None = None
+        """Writes the whole answer, head and all, in place of the above."""
+        self._streaming: list[tuple[asyncio.Future[None], asyncio.StreamWriter]] = []
+
+    async def end(self) -> None:
+        for streaming, writer in self._streaming:
+            streaming.cancel()
+            await asyncio.wait([streaming])
+            writer.transport.abort()
 
     def models(self, *rows: Any) -> None:
         self.body = json.dumps({"object": "list", "data": rows}).encode()
@@ -32,6 +41,11 @@ class Listing:
         pairs = (line.partition(":") for line in lines)
         headers = {name.lower(): value.strip() for name, _, value in pairs}
         self.asked.append({"": first, **headers})
+        if self.stream is not None:
+            streaming = asyncio.ensure_future(self.stream(writer))
+            self._streaming.append((streaming, writer))
+            await asyncio.wait([streaming])
+            return
         writer.write(
             f"HTTP/1.1 {self.status} X\r\ncontent-length: {len(self.body)}\r\n{self.more}"
             "connection: close\r\n\r\n".encode()
@@ -47,5 +61,6 @@ async def listing() -> AsyncIterator[Listing]:
     server = await asyncio.start_server(listing.serve, "127.0.0.1", 0)
     listing.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     yield listing
+    await listing.end()
     server.close()
     await server.wait_closed()

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from cerberus_openai.backend import KEEP_LIST_S, OpenAIBackend
+from cerberus_openai.backend import KEEP_FAILURE_S, KEEP_LIST_S, OpenAIBackend
 from cerberus_openai.settings import EndpointSettings
 
 from cerberus_core.errors import LoadFailed, Unavailable
@@ -39,6 +39,7 @@ async def test_the_endpoints_models_are_listed() -> None:
         ({"max_context_length": 1024}, 1024),  # Mistral
         ({"context_length": None, "max_model_len": 512}, 512),
         ({"context_length": "8192"}, None),
+        ({"context_length": True, "max_model_len": -1, "context_window": 1 << 60}, None),
         ({}, None),
     ],
 )
@@ -64,13 +65,19 @@ async def test_the_list_is_kept_for_five_minutes() -> None:
         assert await names(backend) == ["a", "b"]
 
 
-async def test_a_failure_is_not_kept(listing: Any) -> None:
-    backend = make(listing.base_url)
+async def test_a_failure_is_told_for_some_seconds_without_asking_again(listing: Any) -> None:
+    now = 1000.0
+    settings = EndpointSettings(base_url=listing.base_url)
+    backend = OpenAIBackend("up", settings, monotonic=lambda: now)
     listing.status = 500
-    with pytest.raises(Unavailable):
-        await backend.list()
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="answered 500"):
+            await backend.list()
+        now += KEEP_FAILURE_S / 3
+    assert len(listing.asked) == 1
     listing.status = 200
     listing.models({"id": "m"})
+    now += KEEP_FAILURE_S
     assert await names(backend) == ["m"]
 
 

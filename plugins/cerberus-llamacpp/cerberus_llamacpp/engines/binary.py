@@ -102,8 +102,7 @@ class Binary:
                     while (line := await child.line()) is not None:
                         lines.append(line)
             finally:
-                child.kill()
                 with anyio.CancelScope(shield=True):
-                    await child.wait()
+                    await child.end()
             self._flags = frozenset(re.findall(r"--[a-z][a-z-]+", "\n".join(lines)))
         return self._flags

@@ -86,10 +86,9 @@ async def start(kind: Kind, launch: Launch, stall_s: float, alive: Callable[[], 
 
 
 async def _end(child: Child) -> None:
-    # The order goes out at once; the wait may not be cut short, or a zombie is left.
-    child.kill()
+    # The wait may not be cut short, or a zombie is left.
     with anyio.CancelScope(shield=True):
-        await child.wait()
+        await child.end()
 
 
 def _with_words(message: str, words: str) -> str:

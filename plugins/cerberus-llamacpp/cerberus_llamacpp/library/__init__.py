@@ -6,5 +6,6 @@ a broken file is listed with the reason. Only looks; changes nothing.
 
 from .found import Found
 from .scan import Library
+from .shared import SharedScan
 
-__all__ = ["Found", "Library"]
+__all__ = ["Found", "Library", "SharedScan"]

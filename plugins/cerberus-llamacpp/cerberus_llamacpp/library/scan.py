@@ -23,6 +23,8 @@ class Library:
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(roots)
         self._headers: dict[File, Header | str] = {}
+        self.looking_at: Path | None = None
+        """What the scan that runs is reading."""
 
     def scan(self) -> dict[str, Found]:
         """Name → model, broken ones included. Blocks: call it in a thread.
@@ -50,6 +52,7 @@ class Library:
     def _groups(self) -> Iterator[tuple[Path, Group]]:
         seen: set[tuple[int, int]] = set()
         for root in self.roots:
+            self.looking_at = root
             for group in grouped(walk(root)):
                 if group.files[0].identity not in seen:
                     seen.add(group.files[0].identity)
@@ -58,6 +61,7 @@ class Library:
     def _read(self, file: File, fresh: dict[File, Header | str]) -> Header | str:
         verdict = self._headers.get(file)
         if verdict is None:
+            self.looking_at = file.path
             try:
                 verdict = read_header(file.path)
             except GGUFError as error:

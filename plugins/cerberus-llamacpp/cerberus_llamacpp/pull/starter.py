@@ -104,8 +104,8 @@ async def _install(
             report(PullProgress(file=FILE, done=done, total=SIZE))
             await asyncio.wait([ended], timeout=_LOOK_S)
     finally:
-        child.kill()
         with anyio.CancelScope(shield=True):
+            await child.end()
             await ended
     if ended.result().code != 0:
         words = await child.last_words(8)
