@@ -4,27 +4,25 @@ Boot goes data first: lock, settings, usage log, then plugins, then the socket.
 What is missing degrades; only a broken config or a second daemon stops it.
 """
 
-import contextlib
 import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
 import attrs
 import structlog
-import uvicorn
 from anyio.to_thread import run_sync as in_thread
 
 import cerberus_core
 from cerberus_core import config as settings
 from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Services, build
-from cerberus_core.api.protocol import Protocol
+from cerberus_core.api.server import Server
 from cerberus_core.config import Config
-from cerberus_core.engines import Manager, ModelPolicy, Policies
+from cerberus_core.engines import Manager, policies_of
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
@@ -32,7 +30,6 @@ from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock
 from cerberus_core.platform.listening import listen, url_of
 from cerberus_core.usage import Store
-from cerberus_core.values import LoadPlan, ModelInfo
 
 _log = structlog.get_logger("daemon")
 
@@ -85,20 +82,9 @@ async def serve(
         token = await in_thread(lambda: config.server.token or settings.ensure_token(folders))
         url = url_of(sock)
         async with _running(folders, config, loaded.warnings, token, url, clock) as services:
-            server = _Server(
-                uvicorn.Config(
-                    await in_thread(build, services),
-                    http=Protocol,
-                    lifespan="off",
-                    access_log=False,
-                    log_config=None,
-                    log_level="warning",
-                    timeout_graceful_shutdown=STOP_GRACE_S,
-                    server_header=False,
-                    # X-Forwarded-For of whoever sits on loopback is no truth for us.
-                    proxy_headers=False,
-                    ws="none",
-                ),
+            server = Server(
+                await in_thread(build, services),
+                grace_s=STOP_GRACE_S,
                 before_shutdown=services.bus.close,
                 after_startup=lambda: in_thread(_write_daemon_file, folders, url),
             )
@@ -106,7 +92,7 @@ async def serve(
                 tasks.start_soon(
                     _stop_on_signal, server, services.gateway.requests.__len__, on_stopping
                 )
-                tasks.start_soon(_announce, server, services, config.default_model, on_listening)
+                tasks.start_soon(_announce, server, services, on_listening)
                 if stop is not None:
                     tasks.start_soon(_stop_when, stop, server)
                 try:
@@ -117,7 +103,7 @@ async def serve(
 
 
 async def _stop_on_signal(
-    server: uvicorn.Server, running: Callable[[], int], on_stopping: Callable[[int], None]
+    server: Server, running: Callable[[], int], on_stopping: Callable[[int], None]
 ) -> None:
     """The first signal asks for a stop; a second one cuts running answers off."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -128,22 +114,20 @@ async def _stop_on_signal(
             server.should_exit = True
 
 
-async def _stop_when(stop: anyio.Event, server: uvicorn.Server) -> None:
+async def _stop_when(stop: anyio.Event, server: Server) -> None:
     await stop.wait()
     server.should_exit = True
 
 
 async def _announce(
-    server: "_Server",
+    server: Server,
     services: Services,
-    default_model: str | None,
     on_listening: Callable[[Listening], None],
 ) -> None:
     """Say where we listen; a slow backend does not hold the word back for long."""
     await server.listening.wait()
-    models: list[ModelInfo] = []
     with anyio.move_on_after(ANNOUNCE_S):
-        models = await services.manager.models()
+        await services.manager.models()
     failed = [
         f"plugin {report.name}: {report.problem}"
         for report in services.plugins
@@ -152,8 +136,8 @@ async def _announce(
     on_listening(
         Listening(
             url=services.url(),
-            warnings=[*services.warnings(), *failed],
-            model=_chat_model(default_model, models),
+            warnings=[*services.warnings(), *failed, *services.manager.warnings()],
+            model=services.manager.default(),
         )
     )
 
@@ -177,7 +161,7 @@ async def _running(
         )
         manager = Manager(
             plugins.backends,
-            policies=_policies(config),
+            policies=policies_of(config),
             clock=clock,
             changed=lambda model: bus.publish("model", model),
             list_ttl_s=config.engines.list_ttl_s,
@@ -228,62 +212,6 @@ async def _running(
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
-
-
-def _policies(config: Config) -> Policies:
-    return Policies(
-        default_ttl_s=config.engines.ttl_s,
-        models={
-            model_id: ModelPolicy(
-                ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
-                plan=LoadPlan(context=model.context, parallel=model.parallel),
-            )
-            for model_id, model in config.models.items()
-        },
-        aliases={
-            alias: model_id for model_id, model in config.models.items() for alias in model.aliases
-        },
-    )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, with a word before it waits for open streams and one after it listens."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        *,
-        before_shutdown: Callable[[], None],
-        after_startup: Callable[[], Awaitable[None]],
-    ) -> None:
-        super().__init__(config)
-        self._before_shutdown = before_shutdown
-        self._after_startup = after_startup
-        self._closed = False
-        self.listening = anyio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again at its end, which would kill the
-        # process before the engines are stopped and the last records written.
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        await self._after_startup()
-        self.listening.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._before_shutdown()
-        self._closed = True
-        await super().shutdown(sockets=sockets)
-
-    async def close(self, sock: socket.socket) -> None:
-        """Shut down where `serve` was cancelled before it could."""
-        if self.started and not self._closed:
-            self.force_exit = True
-            with anyio.CancelScope(shield=True):
-                await self.shutdown(sockets=[sock])
 
 
 @asynccontextmanager
@@ -346,10 +274,3 @@ def _write_daemon_file(folders: Folders, url: str) -> None:
         temporary.replace(folders.daemon_file)
     except OSError as error:
         _log.warning("daemon_file_unwritable", file=str(temporary), error=str(error))
-
-
-def _chat_model(default: str | None, models: list[ModelInfo]) -> str | None:
-    """Which model to name in an example: the default, else a local one, else any."""
-    able = [m for m in models if m.problem is None and "chat" in m.capabilities]
-    able.sort(key=lambda model: not model.local)
-    return default or (able[0].id if able else None)

@@ -69,7 +69,6 @@ class BoxController(Controller):
     async def status(self, services: Given) -> Status:
         """One flat document."""
         models = await services.manager.models()
-        problems = services.manager.problems
         return Status(
             version=services.version,
             pid=services.pid,
@@ -84,7 +83,7 @@ class BoxController(Controller):
             warnings=[
                 *services.warnings(),
                 *([services.store.warning] if services.store.warning else []),
-                *[f"{backend}: {problem.text}" for backend, problem in problems.items()],
+                *services.manager.warnings(),
             ],
         )
 
@@ -97,10 +96,7 @@ class BoxController(Controller):
             notices=[
                 *[Notice(text=text, hint=mend) for text in services.warnings()],
                 *([Notice(text=warning)] if warning else []),
-                *[
-                    Notice(text=f"{backend}: {problem.text}", hint=problem.hint)
-                    for backend, problem in services.manager.problems.items()
-                ],
+                *services.manager.notices(),
                 *[
                     Notice(
                         text=f"The plugin {report.name} could not start: {report.problem}",

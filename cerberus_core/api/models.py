@@ -7,14 +7,21 @@ import attrs
 from litestar import Controller, Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery
 
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import ModelInfo, Problem
 
 from .services import Given
 
 
 @attrs.frozen(kw_only=True)
 class Models:
+    """`default` is the one to chat with where nobody named one; None where there is none.
+
+    `problems` are of the backends that could not be listed.
+    """
+
     models: list[ModelInfo]
+    default: str | None
+    problems: list[Problem]
 
 
 class ModelsController(Controller):
@@ -24,7 +31,11 @@ class ModelsController(Controller):
     @get(summary="All models")
     async def list(self, services: Given) -> Models:
         """Every model of every backend with its state, broken ones included."""
-        return Models(models=await services.manager.models())
+        manager = services.manager
+        models = await manager.models()
+        return Models(
+            models=models, default=manager.default(), problems=list(manager.problems.values())
+        )
 
     @post("/load/{id:path}", summary="Load a model", status_code=200)
     async def load(
@@ -35,8 +46,7 @@ class ModelsController(Controller):
         wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Answers when it is ready; with `wait=false` at once, with 202."""
-        model = await services.manager.load(_tail(request, "load"), wait=wait)
-        return Response(model, status_code=200 if wait else 202)
+        return _answered(await services.manager.load(_tail(request, "load"), wait=wait), wait)
 
     @post("/unload/{id:path}", summary="Unload a model", status_code=200)
     async def unload(
@@ -47,8 +57,7 @@ class ModelsController(Controller):
         wait: FromQuery[bool] = True,
     ) -> Response[ModelInfo]:
         """Lets its requests finish first; with `wait=false` answers at once, with 202."""
-        model = await services.manager.unload(_tail(request, "unload"), wait=wait)
-        return Response(model, status_code=200 if wait else 202)
+        return _answered(await services.manager.unload(_tail(request, "unload"), wait=wait), wait)
 
     @delete("/{id:path}", summary="Delete a model's files")
     async def remove(
@@ -56,6 +65,10 @@ class ModelsController(Controller):
     ) -> None:
         """Unloads it first."""
         await services.manager.remove(_tail(request))
+
+
+def _answered(model: ModelInfo, waited: bool) -> Response[ModelInfo]:
+    return Response(model, status_code=200 if waited else 202)
 
 
 def _tail(request: Request[Any, Any, Any], verb: str | None = None) -> str:

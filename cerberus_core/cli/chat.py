@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .daemon_client import DaemonClient
-from .output import Json, printable, say, say_json, warn
+from .output import Json, figure, printable, say, say_json, show_error, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -27,15 +27,15 @@ def chat(
 
     Without a prompt, and with something piped in, that is the prompt.
     """
-    daemon = DaemonClient()
     if prompt is None and not sys.stdin.isatty():
         prompt = sys.stdin.read().strip()
-        if not prompt:
-            from cerberus_core.errors import CerberusError
+    if prompt is not None and not prompt.strip():
+        from cerberus_core.errors import CerberusError
 
-            raise CerberusError(
-                "There is nothing to ask", hint='Write `cerberus chat "…"`.', code="usage"
-            )
+        raise CerberusError(
+            "There is nothing to ask", hint='Write `cerberus chat "…"`.', code="usage"
+        )
+    daemon = DaemonClient()
     talk = Talk(daemon, model or _choose(daemon), system)
     if prompt is not None:
         answer = talk.ask(prompt, show=not json)
@@ -152,28 +152,20 @@ def _converse(talk: Talk) -> None:
         except DaemonUnreachable:
             raise
         except CerberusError as error:
-            warn(f"Error: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+            show_error(error, as_json=False)
 
 
 def _choose(daemon: DaemonClient) -> str:
-    """The default model, else one that is loaded, else the first that can chat."""
+    """What the daemon says is the one to talk to."""
     from cerberus_core.errors import NotFound
 
-    default = daemon.get("/api/config")["config"].get("default_model")
-    if default:
-        return str(default)
-    models = [
-        model
-        for model in daemon.get("/api/models")["models"]
-        if model["problem"] is None and "chat" in model["capabilities"]
-    ]
-    if not models:
+    default = daemon.get("/api/models")["default"]
+    if default is None:
         raise NotFound(
             "There is no model to chat with",
             hint="`cerberus models pull starter` fetches a small one.",
         )
-    models.sort(key=lambda m: (not (m["managed"] and m["state"] == "ready"), not m["local"]))
-    return str(models[0]["id"])
+    return str(default)
 
 
 def _speed(usage: dict[str, Any]) -> str:
@@ -182,11 +174,11 @@ def _speed(usage: dict[str, Any]) -> str:
     if usage.get("completion_tokens") is not None:
         facts.append(f"{usage['completion_tokens']} tokens")
     if own.get("tok_per_sec") is not None:
-        facts.append(f"{own['tok_per_sec']:.3g} tok/s")
+        facts.append(f"{figure(own['tok_per_sec'])} tok/s")
     if own.get("ttft_ms") is not None:
         facts.append(f"first token {own['ttft_ms']} ms")
     if own.get("load_ms"):
         facts.append(f"loaded in {own['load_ms'] / 1000:.1f} s")
     if own.get("energy_j") is not None:
-        facts.append(f"{own['energy_j']:.3g} J")
+        facts.append(f"{figure(own['energy_j'])} J")
     return " · ".join(facts)

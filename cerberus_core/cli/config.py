@@ -1,6 +1,7 @@
 """`cerberus config`."""
 
 import os
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ def _config() -> None:
 
 @app.command()
 def path(json: Json = False) -> None:
-    """Print where the settings and the data are."""
+    """Print where the file of the settings is; with --json the data folder too."""
     from cerberus_core.platform import folders
 
     where = folders()
@@ -63,8 +64,47 @@ def set_(
     from cerberus_core.platform import folders
 
     where = folders()
-    set_value(where, key, value)
+    set_value(where, key, value, _schema_here)
     if json:
         say_json({"set": key, "file": str(where.config_file)})
     else:
         say(f"{key} is set in {where.config_file}. It takes effect at the next start.")
+
+
+@app.command()
+def unset(
+    key: Annotated[str, typer.Argument(help='Such as `server.port` or `models."a/b"`.')],
+    json: Json = False,
+) -> None:
+    """Take one setting out of the file, so that its default is in force again."""
+    from cerberus_core.config import unset_value
+    from cerberus_core.platform import folders
+
+    where = folders()
+    unset_value(where, key, _schema_here)
+    if json:
+        say_json({"unset": key, "file": str(where.config_file)})
+    else:
+        say(f"{key} is out of {where.config_file}. It takes effect at the next start.")
+
+
+def _schema_here(name: str) -> type | None:
+    """What the plugin `name` says of its settings; None where it can't be asked."""
+    from cerberus_core.config import load
+    from cerberus_core.errors import ConfigError, NotFound, PluginError
+    from cerberus_core.loading import settings_class
+    from cerberus_core.platform import folders
+
+    blocked: list[str] = []
+    with suppress(ConfigError):  # what is wrong elsewhere in the file is told by others
+        blocked = load(folders(), os.environ).config.blocked_plugins
+    if name in blocked:
+        warn(f"! plugin {name} is blocked: its settings are not checked")
+        return None
+    try:
+        return settings_class(name, folders())
+    except NotFound as error:
+        raise ConfigError(error.message, hint=error.hint) from None
+    except PluginError as error:
+        warn(f"! {error.message}; they are not checked")
+        return None

@@ -8,12 +8,14 @@ from typing import Any
 
 import structlog
 
-_SECRET_KEY = re.compile(r"token|api[_-]?key|authorization|password|secret|cookie", re.IGNORECASE)
+from cerberus_core.config.secrecy import shows
+
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
 
 
-def set_up() -> None:
-    """Everything at INFO and above goes to stderr, one line each."""
+def set_up() -> "Held":
+    """Everything at INFO and above goes to stderr, one line each, once it is let go."""
+    held = Held()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
     # Answers that a stop cuts off are told to their clients and in their records.
     logging.getLogger("uvicorn.error").addFilter(
@@ -28,9 +30,10 @@ def set_up() -> None:
             structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), sort_keys=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(_Stderr()),  # type: ignore[arg-type]
+        logger_factory=structlog.PrintLoggerFactory(held),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
+    return held
 
 
 class _Stderr:
@@ -45,6 +48,24 @@ class _Stderr:
             sys.stderr.flush()
 
 
+class Held(_Stderr):
+    """Keeps the lines until `let_go`: in a terminal the greeting stands first."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] | None = [] if sys.stderr.isatty() else None
+
+    def write(self, text: str) -> None:
+        if self._lines is None:
+            super().write(text)
+        else:
+            self._lines.append(text)
+
+    def let_go(self) -> None:
+        """What was kept, and all that follows, goes out."""
+        lines, self._lines = self._lines or [], None
+        super().write("".join(lines))
+
+
 def redact(_: Any, __: str, event: Any) -> Any:
     """Drop the values of secret keys, and bearer tokens inside any text, however deep."""
     return _without_secrets(event)
@@ -53,7 +74,7 @@ def redact(_: Any, __: str, event: Any) -> Any:
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: "[removed]" if _SECRET_KEY.search(str(key)) else _without_secrets(inner)
+            key: _without_secrets(inner) if shows(key, inner) else "[removed]"
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):

@@ -58,13 +58,24 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """What is called: here, and nowhere else, a plugin's command is imported."""
-        found = super().resolve_command(ctx, args)
+        try:
+            found = super().resolve_command(ctx, args)
+        except ClickException as error:
+            error.message += _meant(args[0], self.list_commands(ctx))
+            raise
         name = found[0]
         if name is None or name in COMMANDS:
             return found
         from cerberus_core.loading import load_command
 
         return name, _named(name, load_command(name)), found[2]
+
+
+def _meant(word: str, commands: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, commands, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def _named(name: str, app: Any) -> Any:
@@ -85,7 +96,7 @@ root = typer.Typer(
 
 @root.callback()
 def _root() -> None:
-    """Cerberus: local models on demand, one gateway, coding agents."""
+    """Cerberus: local models on demand, and one gateway to any engine or cloud."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -106,8 +117,9 @@ def run(args: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except ClickException as error:
-        error.show()
-        return int(error.exit_code)
+        from .wrong_call import show_wrong_call
+
+        return show_wrong_call(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except SystemExit as error:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from .daemon_client import DaemonClient, model_path
-from .output import Json, printable, say, say_json, warn
+from .loop import run_async
+from .output import Json, say, say_json, warn
+from .typed import typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -25,49 +27,55 @@ def ls(json: Json = False) -> None:
     from cerberus_core.errors import DaemonUnreachable
 
     try:
-        models = DaemonClient().get("/api/models")["models"]
+        daemon = DaemonClient()
+        models = daemon.get("/api/models")["models"]
+        warnings = daemon.get("/api/status")["warnings"]
     except DaemonUnreachable:
-        models = _list_here()
+        models, warnings = _list_here()
+    for warning in warnings:
+        warn(typed(f"! {warning}"))
     if json:
         say_json({"models": models})
     elif models:
         _table(models)
     else:
-        say("There are no models yet. `cerberus models pull starter` fetches a small one.")
+        say(typed("There are no models yet. `cerberus models pull starter` fetches a small one."))
 
 
-def _list_here() -> list[dict[str, Any]]:
-    import anyio
+def _list_here() -> tuple[list[dict[str, Any]], list[str]]:
     import msgspec
 
     from cerberus_core.platform import folders
 
-    from .offline import models_here, plugins_here
+    from .offline import look_here
 
-    _, plugins = plugins_here(folders())
-    models: list[dict[str, Any]] = msgspec.to_builtins(anyio.run(models_here, plugins))
-    return models
+    here = look_here(folders())
+
+    async def listed() -> tuple[list[dict[str, Any]], list[str]]:
+        async with here.manager() as manager:
+            models = msgspec.to_builtins(await manager.models())
+            return models, [*here.warnings, *manager.warnings()]
+
+    return run_async(listed)
 
 
 def _table(models: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from .table import Column, print_table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("MODEL", "left"), ("STATE", "left"), ("SIZE", "right"), ("CONTEXT", "right"),
-        ("CAN", "left"), ("NOTE", "left"),
-    ):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=name == "MODEL")  # type: ignore[arg-type]
+    columns = [
+        Column("MODEL", folds=True), Column("STATE"), Column("SIZE", right=True),
+        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN", folds=True),
+        Column("NOTE", folds=True),
+    ]  # fmt: skip
+    rows = []
     for model in models:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or model["detail"] or ""
-        cells = [model["id"], state, _size(model["size_mib"]), _number(model["ctx"]), can, note]
-        table.add_row(*[Text(_one_line(cell)) for cell in cells])  # names are text, not markup
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+        context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"
+        rows.append([model["id"], state, _size(model["size_mib"]), context, can, note])
+    print_table(columns, rows)
 
 
 _STATES = {
@@ -77,10 +85,6 @@ _STATES = {
     "draining": "◐ draining",
     "failed": "✕ failed",
 }
-
-
-def _one_line(text: str) -> str:
-    return printable(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
 
 
 def _size(mib: int | None) -> str:
@@ -99,21 +103,30 @@ def pull(
         str,
         typer.Argument(help="`starter`, `org/repo`, `org/repo:quant`, or `backend:ref`."),
     ],
+    if_none: Annotated[
+        bool, typer.Option("--if-none", help="Only where there is no model to chat with.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Fetch a model. Works without the daemon; goes on where it was broken off."""
-    import anyio
     import msgspec
 
     from cerberus_core.platform import folders
 
-    from .offline import backend_for_pull, plugins_here
+    from .offline import backend_for_pull, look_here, warn_all
     from .progress import Bars
 
-    _, plugins = plugins_here(folders())
-    backend, its_ref = backend_for_pull(list(plugins.backends.values()), ref)
+    here = look_here(folders())
+    if if_none:
+        found = run_async(here.usable_model)
+        if found is not None:
+            if json:
+                say_json({"there": found})
+            return
+    warn_all(here.warnings)
+    backend, its_ref = backend_for_pull(list(here.plugins.backends.values()), ref)
     with Bars(quiet=json) as bars:
-        model = anyio.run(backend.pull, its_ref, bars.report)
+        model = run_async(lambda: backend.pull(its_ref, bars.report))
     if json:
         say_json(msgspec.to_builtins(model))
     else:
@@ -167,15 +180,15 @@ def rm(
 
 
 def _remove_here(name: str) -> None:
-    import anyio
-
     from cerberus_core.platform import folders
 
-    from .offline import find_here, plugins_here
+    from .offline import look_here, warn_all
+
+    here = look_here(folders())
+    warn_all(here.warnings)
 
     async def remove() -> None:
-        backend, model = await find_here(plugins, name)
-        await backend.remove(model)
+        async with here.manager() as manager:
+            await manager.remove(name)
 
-    _, plugins = plugins_here(folders())
-    anyio.run(remove)
+    run_async(remove)

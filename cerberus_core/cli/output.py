@@ -38,15 +38,23 @@ def warn(text: str) -> None:
     sys.stderr.write(printable(text) + "\n")
 
 
+def figure(value: float) -> str:
+    """A measured number in a few digits, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+
+
 def show_error(error: CerberusError, *, as_json: bool) -> int:
     """Tell the error on stderr; its exit code."""
+    from .typed import typed
+
+    message, hint = typed(error.message), typed(error.hint) if error.hint else None
     if as_json:
-        value = {"code": error.code, "message": error.message, "hint": error.hint}
+        value = {"code": error.code, "message": message, "hint": hint}
         warn(json.dumps({"error": value}, ensure_ascii=False))
     else:
-        warn(f"Error: {error.message}")
-        if error.hint:
-            warn(f"  {error.hint}")
+        warn(f"Error: {message}")
+        if hint:
+            warn(f"  {hint}")
     return exit_code(error)
 
 

@@ -8,6 +8,7 @@ from cerberus_core.errors import DaemonUnreachable
 
 from .daemon_client import DaemonClient
 from .output import Json, say, say_json
+from .typed import install_as_typed, typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -22,7 +23,8 @@ def plugins(json: Json = False) -> None:
     if json:
         say_json({"plugins": reports})
     elif not reports:
-        say("No plugins are installed. `pip install cerberus-llamacpp` brings local models.")
+        install = install_as_typed("cerberus-llamacpp")
+        say(f"No plugins are installed. `{install}` brings local models.")
     for report in [] if json else reports:
         _show(report)
 
@@ -34,7 +36,7 @@ def _show(report: dict[str, Any]) -> None:
     told = provides if report["state"] == "loaded" else report["problem"] or report["state"]
     say(f"{mark} {report['name']} ({source or 'unknown origin'}): {told}")
     if report["hint"] and report["state"] != "loaded":
-        say(f"    {report['hint']}")
+        say(typed(f"    {report['hint']}"))
 
 
 def _reports_here() -> list[dict[str, Any]]:
@@ -42,8 +44,9 @@ def _reports_here() -> list[dict[str, Any]]:
 
     from cerberus_core.platform import folders
 
-    from .offline import plugins_here
+    from .offline import look_here, warn_all
 
-    _, loaded = plugins_here(folders())
-    reports: list[dict[str, Any]] = msgspec.to_builtins(loaded.reports)
+    here = look_here(folders())
+    warn_all(here.warnings)
+    reports: list[dict[str, Any]] = msgspec.to_builtins(here.plugins.reports)
     return reports

@@ -3,12 +3,12 @@
 import contextlib
 import gc
 import os
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
 
 from .address import parse_address
+from .loop import run_async
 from .output import Json, say, say_json, warn
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -33,10 +33,11 @@ def serve(
     from cerberus_core import daemon
     from cerberus_core.platform import folders
 
-    from .greeting import command_as_typed, greeting
+    from .greeting import greeting
     from .logs import set_up
+    from .typed import command_as_typed, typed
 
-    set_up()
+    log = set_up()
 
     def on_listening(told: daemon.Listening) -> None:
         # What was made at the start stays: the collector need not walk it again and again.
@@ -45,47 +46,34 @@ def serve(
         gc.set_threshold(10_000, 20, 20)
         with contextlib.suppress(OSError):  # nobody may be reading; that is no reason to end
             greet(told)
+        log.let_go()
 
     def greet(told: daemon.Listening) -> None:
         if json:
             say_json({"url": told.url, "model": told.model, "warnings": told.warnings})
             return
         for warning in told.warnings:
-            warn(f"! {warning}")
+            warn(typed(f"! {warning}"))
         say(greeting(told.url, told.model, command_as_typed()))
 
     def on_stopping(running: int) -> None:
         waits = f"; {running} still answering (Ctrl-C again cuts off)" if running else ""
         warn(f"Stopping{waits}")
 
-    _run(
-        lambda: daemon.serve(
-            folders(),
-            host=host,
-            port=port,
-            env=os.environ,
-            on_listening=on_listening,
-            on_stopping=on_stopping,
-        )
-    )
-
-
-def _run(main: "Callable[[], Awaitable[None]]") -> None:
-    import anyio
-
-    from cerberus_core.errors import CerberusError
-
     try:
-        anyio.run(main, backend_options={"use_uvloop": _has_uvloop()})
-    except BaseExceptionGroup as group:
-        # Task groups wrap what they let through; an error of ours is told as itself.
-        ours = group.subgroup(CerberusError)
-        if ours is None:
-            raise
-        error: BaseException = ours
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+        run_async(
+            lambda: daemon.serve(
+                folders(),
+                host=host,
+                port=port,
+                env=os.environ,
+                on_listening=on_listening,
+                on_stopping=on_stopping,
+            ),
+            use_uvloop=_has_uvloop(),
+        )
+    finally:
+        log.let_go()  # what is held where the start failed
 
 
 def _has_uvloop() -> bool:

@@ -47,9 +47,17 @@ def _show(status: dict[str, Any], *, as_json: bool, follow: bool) -> None:
         running, total = status["requests_in_flight"], status["requests_total"]
         say(f"  requests    {running} running, {total} since the start")
         if status["plugins_failed"]:
-            say(f"  plugins     {status['plugins_failed']} failed: `cerberus plugins` says why")
+            _say_typed(
+                f"  plugins     {status['plugins_failed']} failed: `cerberus plugins` says why"
+            )
         for warning in status["warnings"]:
-            say(f"  ! {warning}")
+            _say_typed(f"  ! {warning}")
+
+
+def _say_typed(line: str) -> None:
+    from .typed import typed  # not before there is something wrong to tell
+
+    say(typed(line))
 
 
 def _duration(seconds: int) -> str:

@@ -1,7 +1,6 @@
 """`cerberus usage`."""
 
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -11,7 +10,7 @@ import typer
 from cerberus_core.errors import CerberusError
 
 from .daemon_client import DaemonClient
-from .output import Json, say, say_json
+from .output import Json, figure, say, say_json
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -57,12 +56,14 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def _show_models(rows: list[dict[str, Any]]) -> None:
+    from .table import Column, print_table
+
     if not rows:
         say("No requests in that time.")
         return
-    headers = ["MODEL", "REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST TOKEN", "ENERGY"]
-    _print_table(
-        headers,
+    numbers = ["REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "ENERGY"]
+    print_table(
+        [Column("MODEL", folds=True), *[Column(name, right=True) for name in numbers]],
         [
             [
                 row["model"],
@@ -70,9 +71,9 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
                 str(row["errors"]),
                 _known(row["prompt_tokens"]),
                 _known(row["completion_tokens"]),
-                _known(row["avg_tok_per_sec"], "{:.3g}"),
+                _figure(row["avg_tok_per_sec"]),
                 _known(row["avg_ttft_ms"], "{:.0f} ms"),
-                _known(row["energy_j"], "{:.3g} J"),
+                _figure(row["energy_j"], " J"),
             ]
             for row in rows
         ],
@@ -80,12 +81,19 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
 
 
 def _show_requests(records: list[dict[str, Any]]) -> None:
+    from .table import Column, print_table
+
     if not records:
         say("No requests yet.")
         return
-    headers = ["WHEN", "MODEL", "STATUS", "PROMPT", "ANSWER", "TOK/S", "FIRST TOKEN", "TOOK", ""]
-    _print_table(
-        headers,
+    numbers = ["STATUS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "TOOK"]
+    print_table(
+        [
+            Column("WHEN"),
+            Column("MODEL", folds=True),
+            *[Column(name, right=True) for name in numbers],
+            Column("", folds=True),
+        ],
         [
             [
                 datetime.fromisoformat(row["time"]).astimezone().strftime("%m-%d %H:%M:%S"),
@@ -93,7 +101,7 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
                 _known(row["status"]),
                 _known(row["prompt_tokens"]),
                 ("~" if row["tokens_counted"] else "") + _known(row["completion_tokens"]),
-                _known(row["tok_per_sec"], "{:.3g}"),
+                _figure(row["tok_per_sec"]),
                 _known(row["ttft_ms"], "{} ms"),
                 _known(row["duration_ms"], "{} ms"),
                 row["error"] or "",
@@ -107,15 +115,5 @@ def _known(value: Any, form: str = "{}") -> str:
     return "—" if value is None else form.format(value)
 
 
-def _print_table(headers: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        left = header in ("MODEL", "WHEN", "")
-        table.add_column(header, justify="left" if left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*[Text(cell) for cell in row])  # names are text, not markup
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+def _figure(value: float | None, unit: str = "") -> str:
+    return "—" if value is None else figure(value) + unit

@@ -8,13 +8,13 @@ Names are imported on first use, so that `cerberus_core.config.quick` stays
 free of attrs, cattrs and tomlkit.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from .loader import Loaded, load
-    from .plugins import plugin_settings
-    from .save import ensure_token, set_value
+    from .save import ensure_token, set_value, unset_value
     from .schema import (
         Config,
         EnginesConfig,
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         ServerConfig,
         UsageConfig,
     )
-    from .shown import public
+    from .secrecy import public
+    from .structure import plugin_settings
 
 __all__ = [
     "Config",
@@ -38,26 +39,23 @@ __all__ = [
     "plugin_settings",
     "public",
     "set_value",
+    "unset_value",
 ]
 
-_HOMES = {
-    "loader": ("Loaded", "load"),
-    "plugins": ("plugin_settings",),
-    "save": ("ensure_token", "set_value"),
-    "schema": (
-        "Config",
-        "EnginesConfig",
-        "GatewayConfig",
-        "ModelSettings",
-        "ServerConfig",
-        "UsageConfig",
-    ),
-    "shown": ("public",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "loader": ("Loaded", "load"),
+        "save": ("ensure_token", "set_value", "unset_value"),
+        "schema": (
+            "Config",
+            "EnginesConfig",
+            "GatewayConfig",
+            "ModelSettings",
+            "ServerConfig",
+            "UsageConfig",
+        ),
+        "secrecy": ("public",),
+        "structure": ("plugin_settings",),
+    },
+)

@@ -9,12 +9,11 @@ import attrs
 from cerberus_core.errors import ConfigError
 from cerberus_core.platform import Folders
 
-from .lines import line_of
+from .file import MAX_DEPTH, line_of, parse, read, too_deep
 from .overrides import overlay, source_at
 from .rules import WrongValue
 from .schema import Config
 from .shape import Unknown
-from .source import MAX_DEPTH, parse, read, too_deep
 from .structure import dotted, structured, told, unknown_text
 
 

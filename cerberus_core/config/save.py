@@ -1,36 +1,35 @@
-"""Changing one key of the file: comments and order stay, a wrong value never lands."""
+"""Changing one key of the file: a wrong value never lands, nobody's change is lost."""
 
-import copy
 import os
 import secrets
 import tempfile
-import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from cerberus_core.errors import ConfigError
 from cerberus_core.platform import FileLock, Folders
 
+from .edit import Schemas, key_path, with_value, without
+from .file import parse, read
 from .loader import checked
-from .source import parse, read
-from .structure import dotted, nearest
+from .overrides import parsed
 
-KeyPath = tuple[str, ...]
-_LEAF = "leaf of a key path"
 # Setting one of these whole would drop the keys within.
 _SECTIONS = ("server", "gateway", "engines", "usage", "models", "plugins")
 
 
-def set_value(folders: Folders, key: str, text: str) -> None:
+def _unknown_plugins(_name: str) -> None:
+    return None
+
+
+def set_value(folders: Folders, key: str, text: str, schemas: Schemas = _unknown_plugins) -> None:
     """Set `key` (`server.port`, `models."llamacpp/qwen".ttl_s`) to `text`.
 
-    `text` is a TOML value, or else is taken as it stands. Raises ConfigError,
-    and leaves the file as it was, if the key is unknown, the value is wrong or
-    the file can't be written.
+    `text` is a TOML or JSON value, or else is taken as it stands. Raises
+    ConfigError, and leaves the file as it was, if the key is unknown, the value
+    is wrong or the file can't be written.
     """
     path = key_path(key)
     if path[0] in _SECTIONS and len(path) < (3 if path[0] in ("models", "plugins") else 2):
@@ -43,18 +42,30 @@ def set_value(folders: Folders, key: str, text: str) -> None:
 
     def change(old: str) -> str:
         try:
-            return _with(old, path, value, folders.config_file)
+            return with_value(old, path, value, folders.config_file, schemas)
         except ConfigError:
             if isinstance(value, str):
                 raise
             # 1234 is a good name where the field is a text.
             try:
-                return _with(old, path, text, folders.config_file)
+                return with_value(old, path, text, folders.config_file, schemas)
             except ConfigError:
                 pass
             raise
 
     _rewrite(folders, change)
+
+
+def unset_value(folders: Folders, key: str, schemas: Schemas = _unknown_plugins) -> None:
+    """Take `key`, or the table of that name, out of the file.
+
+    Raises NotFound where it isn't there, ConfigError where the rest would be
+    wrong without it; the file is as it was then.
+    """
+    path = key_path(key)
+    if len(path) == 1 and path[0] in _SECTIONS:
+        raise ConfigError(f"{key} is a section", hint=f"unset one of its keys: {key}.…")
+    _rewrite(folders, lambda old: without(old, path, folders.config_file, schemas))
 
 
 def ensure_token(folders: Folders) -> str:
@@ -66,92 +77,19 @@ def ensure_token(folders: Folders) -> str:
         made.append(config.server.token or secrets.token_urlsafe(32))
         if config.server.token:
             return old
-        return _with(old, ("server", "token"), made[0], folders.config_file)
+        token = ("server", "token")
+        return with_value(old, token, made[0], folders.config_file, _unknown_plugins)
 
     _rewrite(folders, change)
     return made[0]
 
 
-def key_path(key: str) -> KeyPath:
-    """The parts of a dotted key as TOML writes it. Raises ConfigError."""
-    hint = 'write it like server.port or models."llamacpp/qwen".ttl_s'
-    try:
-        if "\n" in key or "\r" in key:
-            raise ValueError
-        here: Any = tomllib.loads(f'{key} = "{_LEAF}"')
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{key!r} is not a key", hint=hint) from None
-    path = []
-    while isinstance(here, dict) and len(here) == 1:
-        name, here = next(iter(here.items()))
-        path.append(name)
-    if here != _LEAF or len(path) > 16:
-        raise ConfigError(f"{key!r} is not a key", hint=hint)
-    return tuple(path)
-
-
 def _value(text: str) -> Any:
     try:
-        found = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
+        value = parsed(text)
+    except ValueError:
         return text
-    return found["value"] if list(found) == ["value"] else text
-
-
-def _with(old: str, path: KeyPath, value: Any, file: Path) -> str:
-    """`old` with the key set, checked as the loader will check it. Raises ConfigError."""
-    before = parse(old, file)
-    wanted = copy.deepcopy(before)
-    here: Any = wanted
-    for part in path[:-1]:
-        here = here.setdefault(part, {})
-        if not isinstance(here, dict):
-            raise ConfigError(f"{file}: {dotted(path)} can't be set: {part} is not a table")
-    here[path[-1]] = value
-    _config, unknown = checked(wanted, file, "")
-    for one in unknown:
-        if one.path == path[: len(one.path)]:
-            raise ConfigError(
-                f"unknown key {dotted(one.path)}{nearest(one)}",
-                hint="`cerberus config show` lists the keys",
-            )
-    new = _edited(old, path, value)
-    if new is None or not _same(new, wanted):
-        raise ConfigError(
-            f"{file}: {dotted(path)} can't be set without changing other lines",
-            hint=f"edit {file} by hand",
-        )
-    return new
-
-
-def _edited(old: str, path: KeyPath, value: Any) -> str | None:
-    try:
-        doc = tomlkit.parse(old)
-        here: Any = doc
-        for position, part in enumerate(path[:-1], start=2):
-            if part not in here:
-                here[part] = tomlkit.table(is_super_table=position < len(path))
-            here = here[part]
-        here[path[-1]] = value
-        return tomlkit.dumps(doc)
-    except Exception:  # noqa: BLE001 on odd files it raises all sorts; then nothing is written
-        return None
-
-
-def _same(text: str, wanted: dict[str, Any]) -> bool:
-    try:
-        # By repr, so that nan equals itself and 1 doesn't equal 1.0 or true.
-        return _sorted(tomllib.loads(text)) == _sorted(wanted)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _sorted(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key!r}:{_sorted(value[key])}" for key in sorted(value)) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(_sorted(item) for item in value) + "]"
-    return repr(value)
+    return text if value is None else value
 
 
 def _rewrite(folders: Folders, change: Callable[[str], str]) -> None:

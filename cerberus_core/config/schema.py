@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from . import rules
+from .quick import HOST, PORT
 from .rules import WrongValue
 
 
@@ -16,9 +17,9 @@ class ServerConfig:
     """Where the daemon listens and who may talk to it."""
 
     host: str = attrs.field(
-        default="127.0.0.1", validator=rules.word("a host name or address, such as 127.0.0.1")
+        default=HOST, validator=rules.word("a host name or address, such as 127.0.0.1")
     )
-    port: int = attrs.field(default=7733, validator=rules.port())
+    port: int = attrs.field(default=PORT, validator=rules.port())
     token: str | None = attrs.field(default=None, validator=rules.token(), repr=False)
     """The bearer token; generated at the first start (`ensure_token`)."""
     public_url: str | None = attrs.field(default=None, validator=rules.url())

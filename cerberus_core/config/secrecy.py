@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import attrs
+
+from .schema import Config
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "headers", "key"}
@@ -28,6 +32,13 @@ def looks_secret(name: str) -> bool:
     return any(word in _SECRET or word.removesuffix("s") in _SECRET for word in words)
 
 
+def shows(key: object, value: object) -> bool:
+    """Whether the value under this key may be shown, in settings and in logs."""
+    # `max_tokens = 512` is a number of tokens, not a token.
+    is_amount = str(key).lower().endswith("tokens") and isinstance(value, int | float)
+    return is_amount or not looks_secret(str(key))
+
+
 def is_secret(path: Iterable[str]) -> bool:
     return any(looks_secret(part) for part in path)
 
@@ -35,10 +46,7 @@ def is_secret(path: Iterable[str]) -> bool:
 def masked(value: Any, *, secret: bool = False) -> Any:
     """A JSON-able copy of `value` in which secrets are "set", or None where empty."""
     if isinstance(value, Mapping):
-        return {
-            str(k): masked(v, secret=secret or (looks_secret(str(k)) and not _is_amount(k, v)))
-            for k, v in value.items()
-        }
+        return {str(k): masked(v, secret=secret or not shows(k, v)) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [masked(v, secret=secret or hidden) for v, hidden in _options(value)]
     if secret:
@@ -50,6 +58,12 @@ def masked(value: Any, *, secret: bool = False) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return value
+
+
+def public(config: Config) -> dict[str, Any]:
+    """The settings as anybody may see them: JSON-able; each secret is "set" or None."""
+    shown: dict[str, Any] = masked(attrs.asdict(config))
+    return shown
 
 
 def redacted(text: str, tree: Any) -> str:
@@ -71,11 +85,6 @@ def _secrets(value: Any, secret: bool) -> Iterator[str]:
     elif isinstance(value, str):
         for found in _USERINFO.finditer(value):
             yield found.group(0)[3:-1]
-
-
-def _is_amount(key: object, value: object) -> bool:
-    """`max_tokens = 512` is a number of tokens, not a token."""
-    return str(key).lower().endswith("tokens") and isinstance(value, int | float)
 
 
 def _options(values: Iterable[Any]) -> Iterator[tuple[Any, bool]]:

@@ -8,7 +8,7 @@ import pathlib
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, Union
@@ -17,11 +17,20 @@ import attrs
 import cattrs
 from cattrs.errors import AttributeValidationNote, IterableValidationNote
 
+from cerberus_core.errors import ConfigError
+
+from .overrides import source_at
 from .rules import WrongValue
+from .schema import Config
 from .secrecy import is_secret, masked, redacted
 from .shape import Unknown, shaped
 
 T = TypeVar("T")
+
+# What validators of attrs say.
+_BOUND = re.compile(r"'\w+' must be (>=|<=|>|<) (\S+): .*")
+_AMONG = re.compile(r"'\w+' must be in ")
+_COMPARED = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 _NAMES: dict[Any, str] = {
     int: "a whole number",
@@ -41,6 +50,26 @@ def structured(raw: Any, cls: type[T], prefix: tuple[str, ...] = ()) -> tuple[T,
         return _converter().structure(ready, cls), unknown
     except Exception as error:  # noqa: BLE001 validators of plugins raise what they like
         raise _first(error, ready, prefix) from None
+
+
+def plugin_settings(config: Config, name: str, cls: type[T], warn: Callable[[str], None]) -> T:
+    """The settings of plugin `name` as the attrs class `cls`.
+
+    Raises ConfigError with the key path for a wrong value; `warn` gets one
+    line for each unknown key.
+    """
+    prefix = ("plugins", name)
+    tree = {"plugins": config.plugins}
+    try:
+        settings, unknown = structured(config.plugins.get(name, {}), cls, prefix)
+    except WrongValue as wrong:
+        raise ConfigError(
+            told(wrong, source_at(tree, wrong.path)),
+            hint=f"correct {dotted(wrong.path)} in the configuration",
+        ) from None
+    for key in unknown:
+        warn(unknown_text(key, source_at(tree, key.path)))
+    return settings
 
 
 def told(wrong: WrongValue, source: str | None = None) -> str:
@@ -145,9 +174,17 @@ def _first(error: BaseException, raw: Any, prefix: tuple[str, ...]) -> WrongValu
         path = (*path, quoted[1])
     message = cause.args[0] if attribute is not None and cause.args else cause
     text = redacted(f"{message}", raw) if not is_secret((*prefix, *path)) else "something else"
-    return WrongValue(
-        (*prefix, *path), _at(raw, path, None), f"a good value ({text or type(cause).__name__})"
-    )
+    return WrongValue((*prefix, *path), _at(raw, path, None), _expected(text, cause))
+
+
+def _expected(text: str, cause: BaseException) -> str:
+    """Words for what the validators of attrs and of plugins say."""
+    bound = _BOUND.fullmatch(text)
+    if bound:
+        return f"a number {_COMPARED[bound[1]]} {bound[2]}"
+    if _AMONG.match(text) and isinstance(cause.args[2], tuple | list):
+        return f"one of {', '.join(str(option) for option in cause.args[2])}"
+    return f"a good value ({text or type(cause).__name__})"
 
 
 def _leaves(

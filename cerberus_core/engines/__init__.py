@@ -7,6 +7,6 @@ as interface objects, and no HTTP.
 
 from .lease import Lease
 from .manager import Manager
-from .policy import ModelPolicy, Policies
+from .policy import ModelPolicy, Policies, can_chat, policies_of
 
-__all__ = ["Lease", "Manager", "ModelPolicy", "Policies"]
+__all__ = ["Lease", "Manager", "ModelPolicy", "Policies", "can_chat", "policies_of"]

@@ -9,7 +9,7 @@ import structlog
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Notice
+from cerberus_core.values import ModelInfo, Problem
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -23,12 +23,14 @@ class Catalog:
     """Asks every backend at most once in `ttl_s` seconds, all at the same time.
 
     A backend that fails or is too slow keeps its last list, and `problems`
-    says why. One that is known to be slow or down is waited for `PATIENCE_S`
-    and no longer: its answer comes in when it comes.
+    says why; `warnings` are of those that work. One that is known to be slow
+    or down is waited for `PATIENCE_S` and no longer: its answer comes in when
+    it comes.
     """
 
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
-        self.problems: dict[str, Notice] = {}
+        self.problems: dict[str, Problem] = {}
+        self.warnings: dict[str, tuple[str, ...]] = {}
         self._backends = backends
         self._clock = clock
         self._ttl_s = ttl_s
@@ -49,6 +51,10 @@ class Catalog:
         await self._wait(list(self._asking), PATIENCE_S)
         return {model.id: model for models in self._lists.values() for model in models}
 
+    def listed(self, backend: str) -> bool:
+        """Whether it has ever said which models it has."""
+        return backend in self._lists
+
     async def aclose(self) -> None:
         """Ask no more."""
         for task in self._asking.values():
@@ -64,6 +70,7 @@ class Catalog:
         try:
             with anyio.fail_after(LIST_LIMIT_S):
                 models = list(await backend.list())
+                self.warnings[backend.name] = await _warnings(backend)
         except TimeoutError:
             self._problem(
                 backend,
@@ -85,8 +92,19 @@ class Catalog:
         finally:
             self._asking.pop(backend.name, None)
 
-    def _problem(self, backend: Backend, text: str, hint: str | None) -> None:
-        problem = Notice(text=text, hint=hint)
+    def _problem(self, backend: Backend, what: str, hint: str | None) -> None:
+        problem = Problem(backend=backend.name, what=what, hint=hint)
         if self.problems.get(backend.name) != problem:
-            _log.warning("backend_list_failed", backend=backend.name, problem=text)
+            _log.warning("backend_list_failed", backend=backend.name, problem=what)
         self.problems[backend.name] = problem
+
+
+async def _warnings(backend: Backend) -> tuple[str, ...]:
+    try:
+        availability = await backend.available()
+    except Exception as error:  # noqa: BLE001 - foreign code; its models are there all the same
+        return (f"available() raised {type(error).__name__}: {error}",)
+    if availability.ok:
+        return availability.warnings
+    words = [word for word in (availability.detail, availability.hint) if word]
+    return (". ".join(words) or "can't work here", *availability.warnings)

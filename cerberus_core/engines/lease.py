@@ -34,9 +34,3 @@ class Lease:
         up to `wait_s` seconds for the news.
         """
         return await self._life.lost_reason(self.endpoint, wait_s)
-
-    async def __aenter__(self) -> "Lease":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.release()

@@ -1,21 +1,20 @@
 """All models of all backends, by name."""
 
-import difflib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
 
-from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable, Unsupported
+from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Notice
+from cerberus_core.values import ModelInfo, Notice, Problem
 
 from .catalog import Catalog
 from .lease import Lease
 from .life import Life
-from .policy import Policies, index
+from .policy import Policies, first_choice, index, not_found, strangers
 
 
 class Manager:
@@ -62,9 +61,31 @@ class Manager:
                     await backend.aclose()
 
     @property
-    def problems(self) -> dict[str, Notice]:
+    def problems(self) -> dict[str, Problem]:
         """Backend name → why it could not be listed last time."""
         return self._catalog.problems
+
+    def warnings(self) -> list[str]:
+        """What `notices` tells, a line each."""
+        return [str(notice) for notice in self.notices()]
+
+    def notices(self) -> list[Notice]:
+        """What is wrong with backends, and with what the settings say of models."""
+        lines = []
+        for name, told in self._catalog.warnings.items():
+            if name not in self.problems:
+                lines += [f"{name}: {line}" for line in told]
+        if self._listed is not None:
+            lines += strangers(self._policies, self._lives, self._names, self._unlisted())
+        return [
+            *[Notice(text=f"{p.backend}: {p.what}", hint=p.hint) for p in self.problems.values()],
+            *[Notice(text=line) for line in lines],
+        ]
+
+    def default(self) -> str | None:
+        """The model to chat with where nobody named one, of those listed last."""
+        models = [life.info() for _, life in sorted(self._lives.items())]
+        return first_choice(models, self._names, self._policies.default)
 
     async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
         """Every model with its state, by id; the backends' lists are at most 5 s old."""
@@ -146,15 +167,28 @@ class Manager:
             raise self._not_found(name)
         return self._lives[model_id]
 
-    def _not_found(self, name: str) -> ModelNotFound:
-        near = difflib.get_close_matches(name, self._names, n=3, cutoff=0.7)
-        if near:
-            hint = f"Did you mean {' or '.join(near)}?"
-        elif self._lives:
-            hint = "`cerberus models ls` shows what there is."
-        else:
-            hint = "There are no models yet: `cerberus models pull starter` fetches a small one."
-        return ModelNotFound(f"There is no model named {name!r}", hint=hint)
+    def _not_found(self, name: str) -> CerberusError:
+        """A model of a backend that couldn't be asked may be there for all we know."""
+        asked = self._policies.aliases.get(name, name)
+        for backend, problem in self.problems.items():
+            if asked.startswith(f"{backend}/"):
+                return Unavailable(
+                    f"{asked} can't be reached: {backend}: {problem.what}",
+                    hint=problem.hint,
+                    code="backend_unavailable",
+                )
+        error = not_found(name, self._names)
+        if self.problems and "/" not in name:
+            silent = ", ".join(self.problems)
+            error.hint = f"{error.hint} Not listed, since they can't be reached: {silent}."
+        return error
+
+    def _unlisted(self) -> list[str]:
+        return [
+            name
+            for name in self._backends
+            if name in self.problems or not self._catalog.listed(name)
+        ]
 
     def _check_usable(self, life: Life) -> None:
         if life.model.problem is not None:

@@ -1,9 +1,12 @@
 """What the configuration says about models, as the manager needs it. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 import attrs
 
+from cerberus_core.config import Config
+from cerberus_core.errors import ModelNotFound
 from cerberus_core.values import LoadPlan, ModelInfo
 
 BACKOFF_CAP_S = 60.0
@@ -25,9 +28,29 @@ class Policies:
     models: Mapping[str, ModelPolicy] = attrs.field(factory=dict)
     aliases: Mapping[str, str] = attrs.field(factory=dict)
     """alias → model id"""
+    default: str | None = None
+    """The model of those who name none, by any of its names."""
 
     def of(self, model_id: str) -> ModelPolicy:
         return self.models.get(model_id) or ModelPolicy(ttl_s=self.default_ttl_s)
+
+
+def policies_of(config: Config) -> Policies:
+    """What the settings say."""
+    return Policies(
+        default_ttl_s=config.engines.ttl_s,
+        models={
+            model_id: ModelPolicy(
+                ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
+                plan=LoadPlan(context=model.context, parallel=model.parallel),
+            )
+            for model_id, model in config.models.items()
+        },
+        aliases={
+            alias: model_id for model_id, model in config.models.items() for alias in model.aliases
+        },
+        default=config.default_model,
+    )
 
 
 def index(models: Mapping[str, ModelInfo], aliases: Mapping[str, str]) -> dict[str, str]:
@@ -47,6 +70,81 @@ def index(models: Mapping[str, ModelInfo], aliases: Mapping[str, str]) -> dict[s
     names.update({alias: target for alias, target in aliases.items() if target in models})
     names.update({model_id: model_id for model_id in models})
     return names
+
+
+def can_chat(model: ModelInfo) -> bool:
+    return model.problem is None and "chat" in model.capabilities
+
+
+def first_choice(
+    models: Iterable[ModelInfo], names: Mapping[str, str], default: str | None
+) -> str | None:
+    """The model to chat with where nobody named one; None where there is none.
+
+    The `default_model` of the settings, there or not: who asked for it wants no
+    other. Else one whose weights are here, a loaded one first.
+    """
+    if default is not None:
+        return names.get(default, default)
+    able = [model for model in models if can_chat(model)]
+    able.sort(
+        key=lambda model: (
+            not (model.managed and model.size_mib is not None),
+            not (model.managed and model.loaded),
+            not model.local,
+        )
+    )
+    return able[0].id if able else None
+
+
+def near(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three of `names` that could have been meant."""
+    known = {one.lower(): one for one in names}
+    asked = name.lower()
+    close = get_close_matches(asked, known, n=3, cutoff=0.7)
+    inside = sorted(one for one in known if asked and asked in one)
+    return [known[one] for one in (close or inside)[:3]]
+
+
+def not_found(name: str, names: Iterable[str]) -> ModelNotFound:
+    """The error that says what there is instead."""
+    known = list(names)
+    meant = near(name, known)
+    if meant:
+        hint = f"Did you mean {' or '.join(meant)}?"
+    elif known:
+        hint = "`cerberus models ls` shows what there is."
+    else:
+        hint = "There are no models yet: `cerberus models pull starter` fetches a small one."
+    return ModelNotFound(f"There is no model named {name!r}", hint=hint)
+
+
+def strangers(
+    policies: Policies, models: Iterable[str], names: Mapping[str, str], unlisted: Iterable[str]
+) -> list[str]:
+    """What the settings say of models that aren't there, a line each.
+
+    Nothing is known of the models of the `unlisted` backends.
+    """
+    known = set(models)
+    silent = set(unlisted)
+
+    def hidden(name: str) -> bool:
+        return name.partition("/")[0] in silent and "/" in name
+
+    lines = []
+    default = policies.default
+    if not (default is None or default in names or hidden(policies.aliases.get(default, default))):
+        lines.append(f"default_model: no model is named {default!r}{_meant(default, names)}")
+    for model_id in policies.models:
+        if model_id not in known and not hidden(model_id):
+            lines.append(f'[models."{model_id}"]: no model has that id{_meant(model_id, known)}')
+    return lines
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    meant = near(name, names)
+    return f"; did you mean {meant[0]}?" if meant else ""
 
 
 def backoff_s(failures: int) -> float:

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cerberus_core.errors import UpstreamFailed
+from cerberus_core.errors import BadRequest, CerberusError, UpstreamFailed
 from cerberus_core.values import ModelInfo
+
+_SIZES = re.compile(r"request \((\d+) tokens\) .* size \((\d+) tokens\)")
 
 
 class Refused(UpstreamFailed):
@@ -26,11 +28,12 @@ class KeptStatus(Refused):
 
 def refusal(
     status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo
-) -> tuple[bytes | None, Refused]:
+) -> tuple[bytes | None, CerberusError]:
     """(body to pass on as it is, or None; the error that tells it).
 
-    A refusal in OpenAI's shape passes as it came. A key that was refused and a
-    redirect are the operator's to mend, not the client's: they become a 502.
+    A refusal in OpenAI's shape passes as it came, unless we know better what it
+    means. A key that was refused and a redirect are the operator's to mend, not
+    the client's: they become a 502.
     """
     if status in (401, 403):
         return None, Refused(
@@ -46,10 +49,43 @@ def refusal(
         return None, Refused(f"{model.id} answered with the status {status}, which HTTP has not")
     message = _openai_message(data)
     if message is not None:
-        return data, KeptStatus(message, status)
+        known = _of_an_engine(message, model) if model.managed else None
+        return (data, KeptStatus(message, status)) if known is None else (None, known)
     error = KeptStatus(f"{model.id} answered {status}: {excerpt(data)}", status)
     error.retry_after = headers.get("retry-after")
     return None, error
+
+
+def _of_an_engine(message: str, model: ModelInfo) -> BadRequest | None:
+    """What llama.cpp says in words of its own, or with a 500, though the request is at fault."""
+    if "exceeds the available context size" in message:
+        sizes = _SIZES.search(message)
+        return BadRequest(
+            f"{model.id}: {message.removesuffix(', try increasing it')}",
+            hint=_longer(model, asked=int(sizes[1]), has=int(sizes[2]))
+            if sizes
+            else f'Ask for less, or set more: `models."{model.id}".context`.',
+            code="context_length_exceeded",
+        )
+    kind = next((kind for kind in ("image", "audio") if f"{kind} input is not" in message), None)
+    if kind is None:
+        return None
+    hint = "Choose a model whose capabilities hold `vision`: `cerberus models ls`."
+    return BadRequest(
+        f"{model.id} takes no {kind} input",
+        hint=hint if kind == "image" else "Send text alone.",
+        code="unsupported_input",
+    )
+
+
+def _longer(model: ModelInfo, *, asked: int, has: int) -> str:
+    """What to set so that a request of that size fits, with room for its answer."""
+    wanted = 1 << (asked + asked // 4).bit_length()
+    if model.ctx is not None and model.ctx <= has:
+        return f"It was trained for {model.ctx} tokens: ask for less."
+    wanted = min(wanted, model.ctx or wanted)
+    key = f'models."{model.id}".context'
+    return f"Ask for less, or `cerberus config set '{key}' {wanted}` and start the daemon anew."
 
 
 def _openai_message(data: bytes) -> str | None:

@@ -38,7 +38,7 @@ class Backend(ABC):
     """Prefix of its model ids; no slash; unique among all backends."""
 
     async def available(self) -> Availability:
-        """Whether it can work here, with a hint on what is missing. Quick."""
+        """Whether it can work here, with a hint on what is missing. Quick: asked with each list."""
         return Availability(ok=True)
 
     @abstractmethod

@@ -8,25 +8,24 @@ are trusted code: one that ends the process (`os._exit`) can't be survived.
 Names are imported on first use, so that commands can be listed without pluggy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from .commands import load_command
+    from .declared import settings_class
     from .discover import plugin_command_names
     from .plugins import Plugins, load_plugins
 
-__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names"]
+__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names", "settings_class"]
 
-_HOMES = {
-    "Plugins": "plugins",
-    "load_command": "commands",
-    "load_plugins": "plugins",
-    "plugin_command_names": "discover",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "commands": ("load_command",),
+        "declared": ("settings_class",),
+        "discover": ("plugin_command_names",),
+        "plugins": ("Plugins", "load_plugins"),
+    },
+)

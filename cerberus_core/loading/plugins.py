@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -51,6 +52,13 @@ def load_plugins(
     )
 
 
+def _unknown_section(name: str, installed: Iterable[str]) -> str:
+    """One line for settings of a plugin that isn't there."""
+    meant = get_close_matches(name, list(installed), n=1)
+    hint = f"; did you mean plugins.{meant[0]}?" if meant else ""
+    return f"plugins.{name}: no plugin {name!r} is installed{hint}"
+
+
 class _Load:
     def __init__(
         self, config: Config, folders: Folders, core_version: str, time_limit_s: float
@@ -70,6 +78,8 @@ class _Load:
                 continue
             rivals = [one for one in every if one.name == found.name and one is not found]
             self._plugins.reports.append(self._one(found, rivals if counts[found.name] > 1 else []))
+        for name in sorted(self._config.plugins.keys() - counts.keys()):
+            self._plugins.warnings.append(_unknown_section(name, counts))
         return self._plugins
 
     def _one(self, found: Found, rivals: list[Found]) -> PluginReport:

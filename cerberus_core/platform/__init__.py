@@ -7,8 +7,9 @@ Plugins may import from here. Names are imported on first use: the quick
 commands need folders and locks, and not asyncio.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
     from .clock import Clock, SystemClock
@@ -32,18 +33,14 @@ __all__ = [
     "tail",
 ]
 
-_HOMES = {
-    "clock": ("Clock", "SystemClock"),
-    "deadline": ("Deadline",),
-    "locks": ("FileLock",),
-    "paths": ("Folders", "folders"),
-    "processes": ("Child", "Exit", "spawn", "tail"),
-    "threads": ("in_daemon_thread",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "clock": ("Clock", "SystemClock"),
+        "deadline": ("Deadline",),
+        "locks": ("FileLock",),
+        "paths": ("Folders", "folders"),
+        "processes": ("Child", "Exit", "spawn", "tail"),
+        "threads": ("in_daemon_thread",),
+    },
+)

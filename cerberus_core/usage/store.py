@@ -36,8 +36,6 @@ class Store:
         self.folder = folder
         self.warning: str | None = None
         self.dropped = 0
-        self.skipped_lines = 0
-        """Lines of the log that were no record when it was opened."""
         self._keep = keep
         self._rotate_bytes = rotate_bytes
         self._recent: deque[Record] = deque(maxlen=keep)
@@ -187,11 +185,10 @@ class Store:
         newest: list[Record] = []
         for path in self._files_newest_first():
             try:
-                records, bad = decode(path.read_bytes())
+                records, _ = decode(path.read_bytes())
             except OSError as error:
                 _log.warning("usage_log_unreadable", file=str(path), error=str(error))
                 continue
-            self.skipped_lines += bad
             newest = records + newest
             if len(newest) >= self._keep:
                 break

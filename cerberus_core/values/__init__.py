@@ -15,6 +15,7 @@ from .models import (
     LoadProgress,
     ModelInfo,
     ModelState,
+    Problem,
     PullProgress,
 )
 from .notices import Notice
@@ -34,6 +35,7 @@ __all__ = [
     "ModelState",
     "Notice",
     "PluginReport",
+    "Problem",
     "PullProgress",
     "Record",
     "new_id",

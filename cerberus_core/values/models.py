@@ -5,9 +5,7 @@ from typing import Literal
 
 import attrs
 
-Capability = Literal[
-    "chat", "completion", "embed", "rerank", "transcribe", "speak", "image", "vision"
-]
+Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 
 
@@ -86,7 +84,7 @@ class LoadProgress:
     """A sign of life of a load: any one puts off the stall limit."""
 
     fraction: float | None = None
-    note: str | None = None
+    """0 to 1, where the engine tells."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,9 +97,24 @@ class PullProgress:
 
 
 @attrs.frozen(kw_only=True)
+class Problem:
+    """Why a backend's models could not be listed, and what to do."""
+
+    backend: str
+    what: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        line = f"{self.backend}: {self.what}"
+        return f"{line}. {self.hint}" if self.hint else line
+
+
+@attrs.frozen(kw_only=True)
 class Availability:
     """Whether a backend can work here, and what to do if it can't."""
 
     ok: bool
     detail: str | None = None
     hint: str | None = None
+    warnings: tuple[str, ...] = ()
+    """What is wrong in its settings although it works: a folder that isn't there, say."""

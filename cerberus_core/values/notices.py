@@ -9,3 +9,6 @@ class Notice:
 
     text: str
     hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.hint}" if self.hint else self.text

@@ -1,10 +1,13 @@
 # Sourced by scripts/{serve,test,check}: uv into .tools, the locked set into .venv.
-# Programs land inside the clone; nothing is asked of the system but Python >= 3.11.
+# All lands inside the clone; nothing is asked of the system but Python >= 3.11.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tools=$root/.tools
 venv=$root/.venv
 uv=$tools/bin/uv
+# In the clone as well: uv links what it installs from its cache, which takes one file system.
+export UV_CACHE_DIR=${UV_CACHE_DIR:-$tools/cache/uv} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$tools/cache/pip}
+export npm_config_cache=${npm_config_cache:-$tools/cache/npm}
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

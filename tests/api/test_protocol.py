@@ -10,7 +10,7 @@ import h11
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cerberus_core import daemon
+from cerberus_core.api import server
 from cerberus_core.api.cycles import Cycle
 from cerberus_core.gateway.sink import AsgiSink
 from cerberus_core.testing import Reply, ScriptedServer
@@ -48,7 +48,7 @@ async def plain(
     start_box: StartBox, upstream: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Box]:
     """A daemon on a server that offers nothing beyond ASGI."""
-    monkeypatch.setattr(daemon, "Protocol", HttpToolsProtocol)
+    monkeypatch.setattr(server, "Protocol", HttpToolsProtocol)
     async with start_box(endpoint(upstream)) as box:
         yield box
 

@@ -7,6 +7,7 @@ import pytest
 
 from cerberus_core.access import COOKIE_NAME
 from cerberus_core.cli.logs import redact
+from cerberus_core.config.secrecy import masked
 from cerberus_core.testing import ScriptedServer
 from tests.api.wires import raw
 from tests.conftest import Box, StartBox, endpoint
@@ -74,4 +75,14 @@ def test_u08_what_a_log_line_might_carry_is_taken_out() -> None:
     )
     for secret in ("abcdef123456", "sk-1", "sk-2", "t0ken"):
         assert secret not in str(line)
-    assert line["headers"]["accept"] == "*"
+    assert line["headers"] == "[removed]", "as in the settings, whatever they are named"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("api_key", "x"), ("hf-token", "x"), ("max_tokens", 5), ("api_key_env", "NAME"), ("key", "x"),
+     ("headers", {"a": "b"}), ("model", "m"), ("cookies", "x"), ("pass", "x"), ("passwd", "x")],
+)  # fmt: skip
+def test_settings_and_logs_hide_the_same(key: str, value: Any) -> None:
+    hidden_in_logs = redact(None, "", {key: value})[key] == "[removed]"
+    assert hidden_in_logs == (masked({key: value})[key] != value)

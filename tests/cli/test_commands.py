@@ -90,8 +90,8 @@ def test_chat_takes_what_is_piped_in_and_a_system_prompt(
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "from a pipe"},
     ]
-    nothing = cli("chat", stdin=None, input=" \n")
-    told(nothing, 2, "nothing to ask")
+    for nothing in (cli("chat", stdin=None, input=" \n"), cli("chat", ""), cli("chat", " ")):
+        told(nothing, 2, "nothing to ask")
 
 
 def test_chat_with_a_model_that_is_not_there(cli: Cli) -> None:
@@ -154,6 +154,32 @@ def test_errors_are_json_too_where_json_was_asked_for(cli: Cli) -> None:
     assert (finished.code, finished.out) == (4, "")
     error = json.loads(finished.err)["error"]
     assert error["code"] == "model_not_found"
+    assert error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["statu"], "No such command 'statu'. Did you mean 'status'?"),
+        (["models", "lss"], "Did you mean 'ls'?"),
+        (["status", "--nope"], "--nope"),
+        (["usage", "--last", "0"], "'--last': 0 is not between 1 and 1000"),
+        (["serve", "--port", "99999"], "'--port': 99999 is not between 0 and 65535"),
+        (["models", "load"], "Missing argument"),
+        (["usage", "--since", "yesterday"], "'yesterday'"),
+    ],
+)
+def test_a_wrong_call_is_told_in_plain_words_and_as_json(
+    cli: Cli, args: list[str], words: str
+) -> None:
+    shown = cli(*args)
+    assert (shown.code, shown.out) == (2, "")
+    assert words in shown.err
+    as_json = cli(*args, "--json")
+    assert (as_json.code, as_json.out) == (2, "")
+    error = json.loads(as_json.err)["error"]
+    assert error["code"] == "usage"
+    assert words in error["message"]
     assert error["hint"]
 
 

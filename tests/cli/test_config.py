@@ -61,6 +61,10 @@ def test_set_changes_one_value_and_keeps_every_comment(home: Home) -> None:
         ("server", "1", "section"),
         ("gateway.hold_s", "-1", "gateway.hold_s"),
         ("nope.x", "1", "nope"),
+        ("plugins.openai.endpoints.acme.base_url", "ftp://x", "must be an address"),
+        ("plugins.openai.endpoints.acme.modles", "[]", "acme.models?"),
+        ("plugins.llamacpp.parallel", "0", "a number of at least 1"),
+        ("plugins.opnai.endpoints", "{}", "no plugin 'opnai' is installed"),
     ],
 )
 def test_what_is_wrong_is_a_2_and_the_file_stays(
@@ -71,6 +75,39 @@ def test_what_is_wrong_is_a_2_and_the_file_stays(
     assert (done.code, done.out) == (2, "")
     assert words in done.err
     assert home.config_file.read_text() == FILE
+
+
+def test_a_plugins_setting_that_is_good_is_saved(home: Home) -> None:
+    home.write(FILE)
+    done = home.cli("config", "set", "plugins.openai.endpoints.acme.models", '["a"]')
+    assert (done.code, done.err) == (0, "")
+    assert home.config_file.read_text() == FILE + 'models = ["a"]\n'
+    assert not (home.folder / "data").exists(), "the plugin made nothing"
+
+
+def test_a_blocked_plugin_is_not_imported_to_check_its_settings(home: Home) -> None:
+    home.write('blocked_plugins = ["llamacpp"]\n')
+    done = home.cli("config", "set", "plugins.llamacpp.parallel", "2")
+    assert done.code == 0
+    assert "not checked" in done.err
+
+
+def test_unset_takes_one_setting_out(home: Home) -> None:
+    home.write(FILE)
+    done = home.cli("config", "unset", "server.port")
+    assert (done.code, done.err) == (0, "")
+    assert home.config_file.read_text() == FILE.replace("port = 7000  # the old port\n", "")
+    again = home.cli("config", "unset", "server.port", "--json")
+    assert (again.code, again.out) == (4, "")
+    assert json.loads(again.err)["error"]["code"] == "not_found"
+    said = json.loads(
+        home.cli("config", "unset", "plugins.openai.endpoints.acme.api_key", "--json").out
+    )
+    assert said == {
+        "unset": "plugins.openai.endpoints.acme.api_key",
+        "file": str(home.config_file),
+    }
+    assert "sk-very-secret" not in home.config_file.read_text()
 
 
 def test_c03_a_broken_file_is_not_written_over(home: Home) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from cerberus_core.cli.address import parse_address
-from cerberus_core.cli.greeting import command_as_typed, greeting
+from cerberus_core.cli.greeting import greeting
+from cerberus_core.cli.typed import command_as_typed
 from cerberus_core.errors import CerberusError
 from cerberus_core.testing import ScriptedServer
 from tests.cli.conftest import Home

@@ -6,10 +6,12 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import psutil
@@ -19,7 +21,7 @@ from cerberus_core.testing import Received, Reply, ScriptedServer
 from cerberus_core.testing.scripted import Wait, chat_chunks, chunk, echo, sse
 from tests.cli.conftest import Done
 from tests.conftest import endpoint
-from tests.processes import DaemonProcess, start_daemon, stop_daemon
+from tests.processes import DaemonProcess, clean_env, start_daemon, stop_daemon
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a PTY")
 
@@ -254,3 +256,24 @@ def test_a_daemon_that_dies_in_mid_answer_is_a_3(
         assert "Traceback" not in said
     finally:
         stop_daemon(running)
+
+
+def test_the_greeting_stands_above_the_log(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    env = clean_env(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        'blocked_plugins = ["llamacpp", "hello"]\n[plugins.openai.endpoints.acme]\n'
+        f'base_url = "http://127.0.0.1:{port}/v1"\n'
+    )
+    serving = Terminal(env, "serve", "--port", "0")
+    try:
+        shown = serving.until("backend_list_failed")
+        assert "! acme: no answer from" in shown
+        assert "Cerberus listens at" in shown
+        assert "  stop " in shown
+        serving.type(CTRL_C)
+        assert serving.ended() == 0
+    finally:
+        serving.close()

@@ -116,6 +116,35 @@ def test_models_are_listed_pulled_and_removed(home: Home) -> None:
     assert not list(folder.rglob("*.gguf"))
 
 
+def test_an_alias_means_the_same_without_the_daemon(home: Home) -> None:
+    testing = pytest.importorskip("cerberus_llamacpp.testing")
+    home.write('blocked_plugins = ["hello"]\n[models."llamacpp/tiny"]\naliases = ["small"]\n')
+    folder = home.folder / "data" / "models"
+    folder.mkdir(parents=True)
+    testing.write_gguf(folder / "tiny.gguf")
+    near = home.cli("models", "rm", "--yes", "llamacpp/tin")
+    assert near.code == 4
+    assert "Did you mean llamacpp/tiny?" in near.err
+    assert home.cli("models", "rm", "--yes", "small").code == 0
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        ("nope:x", "no backend 'nope'"),
+        ("https://example.com/a/b", "no page of a model on the hub"),
+        ("repo", "names no model to pull"),
+    ],
+)
+def test_what_names_no_model_to_pull_is_a_2(home: Home, ref: str, words: str) -> None:
+    pytest.importorskip("cerberus_llamacpp")
+    finished = home.cli("models", "pull", ref)
+    assert (finished.code, finished.out) == (2, "")
+    assert words in finished.err
+    assert "org/repo" in finished.err
+
+
 def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
     pytest.importorskip("cerberus_llamacpp")
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -123,8 +152,9 @@ def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
     home.env["HF_ENDPOINT"] = f"http://127.0.0.1:{port}"
     finished = home.cli("models", "pull", "org/tiny-GGUF")
     assert finished.code == 1
-    assert finished.err.startswith("Error: ")
-    assert len(finished.err.strip().splitlines()) >= 2, "a hint follows"
+    first, hint = finished.err.strip().splitlines()
+    assert first.startswith("Error: org/tiny-GGUF could not be pulled: the hub can't be reached (")
+    assert "is the network up?" in hint
 
 
 def test_a_pull_where_no_backend_can(home: Home) -> None:

@@ -7,12 +7,14 @@ import sys
 import threading
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cerberus_core.config import ensure_token, load, save, set_value
-from cerberus_core.errors import ConfigError
+from cerberus_core.config import ensure_token, load, save, set_value, unset_value
+from cerberus_core.config.structure import dotted
+from cerberus_core.errors import ConfigError, NotFound
 from cerberus_core.platform import Folders
 
 COMMENTED = """# mine
@@ -98,6 +100,97 @@ def test_what_is_wrong_never_lands(folders: Folders, key: str, text: str, told: 
         set_value(folders, key, text)
     assert told in str(caught.value)
     assert folders.config_file.read_text() == COMMENTED
+
+
+@attrs.frozen(kw_only=True)
+class Declared:
+    """What a plugin says of its settings."""
+
+    url: str
+    size: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    mode: str = attrs.field(default="a", validator=attrs.validators.in_(("a", "b")))
+
+
+OF_A_PLUGIN = COMMENTED + '\n[plugins.x]\nurl = "u"  # where\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        ("plugins.x.size", "0", "plugins.x.size is 0; expected a number of at least 1"),
+        ("plugins.x.size", "many", 'plugins.x.size is "many" (text); expected a whole number'),
+        ("plugins.x.mode", "c", 'plugins.x.mode is "c" (text); expected one of a, b'),
+        ("plugins.x.sise", "1", "unknown key plugins.x.sise; did you mean plugins.x.size?"),
+    ],
+)
+def test_a_plugins_setting_is_checked_against_its_class(
+    folders: Folders, key: str, text: str, told: str
+) -> None:
+    write(folders, OF_A_PLUGIN)
+    with pytest.raises(ConfigError) as caught:
+        set_value(folders, key, text, {"x": Declared}.get)
+    assert str(caught.value) == told
+    assert caught.value.hint
+    assert folders.config_file.read_text() == OF_A_PLUGIN
+    set_value(folders, "plugins.x.url", "8000", {"x": Declared}.get)
+    assert load(folders).config.plugins["x"]["url"] == "8000", "a text, as its class says"
+
+
+def test_a_plugins_setting_without_which_another_is_wrong(folders: Folders) -> None:
+    with pytest.raises(ConfigError, match=r"plugins\.x\.url is missing") as caught:
+        set_value(folders, "plugins.x.size", "2", {"x": Declared}.get)
+    assert caught.value.hint == "set plugins.x.url first"
+    write(folders, OF_A_PLUGIN)
+    with pytest.raises(ConfigError, match=r"plugins\.x\.url is missing"):
+        unset_value(folders, "plugins.x.url", {"x": Declared}.get)
+    assert folders.config_file.read_text() == OF_A_PLUGIN
+    unset_value(folders, "plugins.x", {"x": Declared}.get)
+    assert folders.config_file.read_text().startswith(COMMENTED)
+    assert "url" not in folders.config_file.read_text()
+
+
+def test_unset_takes_out_one_key_and_nothing_else(folders: Folders) -> None:
+    write(folders, COMMENTED)
+    unset_value(folders, "server.port")
+    assert folders.config_file.read_text() == COMMENTED.replace("port = 1\n", "")
+    unset_value(folders, "gateway.hold_s")
+    assert load(folders).config.gateway.hold_s == 5.0
+    set_value(folders, 'models."a/b".ttl_s', "5")
+    unset_value(folders, 'models."a/b"')
+    assert load(folders).config.models == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "told"),
+    [
+        ("server.token", NotFound, "server.token is not set in"),
+        ("server.prot", NotFound, "server.prot is not set in"),
+        ("server.port.x", NotFound, "server.port.x is not set in"),
+        ("server", ConfigError, "server is a section"),
+        ("a b", ConfigError, "'a b' is not a key"),
+    ],
+)
+def test_what_cant_be_unset_leaves_the_file(
+    folders: Folders, key: str, kind: type[Exception], told: str
+) -> None:
+    write(folders, COMMENTED)
+    with pytest.raises(kind, match=told):
+        unset_value(folders, key)
+    assert folders.config_file.read_text() == COMMENTED
+
+
+def test_unset_names_the_nearest_key(folders: Folders) -> None:
+    write(folders, COMMENTED)
+    with pytest.raises(NotFound) as caught:
+        unset_value(folders, "server.prot")
+    assert caught.value.hint == "did you mean server.port?"
+
+
+def test_unset_mends_a_file_that_has_two_wrong_values(folders: Folders) -> None:
+    write(folders, "[server]\nport = 'x'\n[gateway]\nhold_s = -1\n")
+    unset_value(folders, "server.port")
+    unset_value(folders, "gateway.hold_s")
+    assert load(folders).config.server.port == 7733
 
 
 def test_a_broken_file_is_left_alone(folders: Folders) -> None:
@@ -186,10 +279,10 @@ def test_what_is_set_is_loaded_and_comments_survive(
 ) -> None:
     alias = alias.replace(" ", "_")
     write(folders, f"# {notes[0]}\n[server] # {notes[1]}\nport = 1 # {notes[2]}\n")
-    quoted = save.dotted((name,))
+    quoted = dotted((name,))
     set_value(folders, "server.port", str(port))
     set_value(folders, f"models.{quoted}.ttl_s", repr(ttl))
-    set_value(folders, f"models.{quoted}.aliases", f"[{save.dotted((alias + '.',))}]")
+    set_value(folders, f"models.{quoted}.aliases", f"[{dotted((alias + '.',))}]")
     config = load(folders).config
     assert config.server.port == port
     assert config.models[name].ttl_s == ttl

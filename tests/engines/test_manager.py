@@ -10,7 +10,7 @@ import pytest
 from cerberus_core.engines import Manager, ModelPolicy, Policies
 from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.testing import FakeClock
-from cerberus_core.values import LoadPlan, ModelInfo, Notice
+from cerberus_core.values import Availability, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
 
 pytestmark = pytest.mark.anyio
@@ -32,9 +32,10 @@ async def test_m01_twenty_first_requests_load_once(start: Start, backend: ToyBac
 
     async def request(manager: Manager) -> None:
         nonlocal served
-        async with await manager.acquire("toy/a") as lease:
-            assert lease.endpoint.model == "toy/a"
-            served += 1
+        lease = await manager.acquire("toy/a")
+        assert lease.endpoint.model == "toy/a"
+        served += 1
+        lease.release()
 
     async with start() as manager, anyio.create_task_group() as tasks:
         for _ in range(20):
@@ -296,8 +297,56 @@ async def test_a_failing_backend_keeps_its_last_list_and_says_why(
 
         monkeypatch.setattr(backend, "list", broken)
         assert len(await manager.models(fresh=True)) == 2
-        assert manager.problems["toy"].text == "OSError: no such folder"
-        assert "authors" in (manager.problems["toy"].hint or "")
+        assert {k: v.what for k, v in manager.problems.items()} == {
+            "toy": "OSError: no such folder"
+        }
+
+
+async def test_a_model_of_a_backend_that_is_down_is_told_with_the_backends_problem(
+    start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def down() -> list[ModelInfo]:
+        raise Unavailable("no answer from http://toy", hint="Is it running?")
+
+    monkeypatch.setattr(backend, "list", down)
+    models = {"toy/a": ModelPolicy(ttl_s=1), "other/b": ModelPolicy(ttl_s=1)}
+    async with start(aliases={"fast": "toy/a"}, models=models, default="fast") as manager:
+        for name in ("toy/a", "fast"):
+            with pytest.raises(Unavailable) as caught:
+                await manager.acquire(name)
+            assert caught.value.message == "toy/a can't be reached: toy: no answer from http://toy"
+            assert caught.value.hint == "Is it running?"
+        with pytest.raises(ModelNotFound) as unknown:
+            await manager.acquire("a")
+        assert "toy" in (unknown.value.hint or "")
+        assert manager.warnings() == [
+            "toy: no answer from http://toy. Is it running?",
+            '[models."other/b"]: no model has that id',
+        ]
+        assert manager.default() == "fast", "the settings' own wish, there or not"
+
+
+async def test_what_a_working_backend_warns_of_is_told(
+    start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Availability | Exception] = []
+
+    async def available() -> Availability:
+        if isinstance(said[-1], Exception):
+            raise said[-1]
+        return said[-1]
+
+    monkeypatch.setattr(backend, "available", available)
+    for says, told in (
+        (Availability(ok=True, detail="fine"), []),
+        (Availability(ok=True, warnings=("no such folder",)), ["toy: no such folder"]),
+        (Availability(ok=False, detail="no key", hint="Set it."), ["toy: no key. Set it."]),
+        (OSError("no"), ["toy: available() raised OSError: no"]),
+    ):
+        said.append(says)
+        async with start() as manager:
+            assert len(await manager.models()) == 2
+            assert manager.warnings() == told
 
 
 async def test_names_resolve_by_id_alias_and_unique_bare_name(
@@ -355,7 +404,7 @@ async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> No
 
     async def never() -> list[ModelInfo]:
         if failing:
-            raise Unavailable("no answer", hint="is it on?")
+            raise Unavailable("no answer")
         await forever.wait()
         return []
 
@@ -365,7 +414,7 @@ async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> No
     )
     async with manager.running():
         assert [model.id for model in await manager.models()] == ["toy/a", "toy/b"]
-        assert manager.problems == {"silent": Notice(text="no answer", hint="is it on?")}
+        assert manager.warnings() == ["silent: no answer"]
         failing = False
         with anyio.fail_after(5):  # it may take as long as `LIST_LIMIT_S`; nobody waits for it
             for _ in range(3):

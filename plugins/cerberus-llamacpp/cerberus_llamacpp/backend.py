@@ -1,13 +1,13 @@
 """The backend that Cerberus knows: files on disk, engines over them."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
+from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -33,16 +33,21 @@ class LlamaCpp(Backend):
         self._models_dir = setup.models_dir
         self._logs_dir = setup.logs_dir / "llamacpp"
         folders = [Path(folder).expanduser() for folder in settings.folders]
+        self._folders = folders
         self._library = Library([setup.models_dir, *folders])
         self._scan = SharedScan(self._library)
         self._kind: Kind | None = None
         self._engines: dict[str, Engine] = {}
 
     async def available(self) -> Availability:
+        missing: tuple[str, ...] = ()
+        if self._folders:
+            missing = await in_daemon_thread(lambda: _missing(self._folders))
         try:
-            return Availability(ok=True, detail=(await self._engine_kind()).label)
+            label = (await self._engine_kind()).label
         except Unavailable as error:
-            return Availability(ok=False, detail=error.message, hint=error.hint)
+            return Availability(ok=False, detail=error.message, hint=error.hint, warnings=missing)
+        return Availability(ok=True, detail=label, warnings=missing)
 
     async def list(self) -> Sequence[ModelInfo]:
         return [found.info() for found in (await self._scan()).values()]
@@ -141,7 +146,15 @@ class LlamaCpp(Backend):
 
 
 def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
-    return ModelNotFound(f"{model.id}: its file is gone", hint="cerberus models ls")
+    return ModelNotFound(f"{model.id}: its file is gone", hint="`cerberus models ls`")
+
+
+def _missing(folders: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(
+        f"plugins.llamacpp.folders: {folder} is no folder"
+        for folder in folders
+        if not folder.is_dir()
+    )
 
 
 def _choose(settings: Settings) -> Kind:
@@ -157,6 +170,6 @@ def _choose(settings: Settings) -> Kind:
     if find_spec("xllamacpp") is None:
         raise Unavailable(
             "there is neither a llama-server nor the embedded engine",
-            hint=f"{Path(sys.executable).name} -m pip install xllamacpp",
+            hint="install the package xllamacpp beside this plugin, or put a llama-server on PATH",
         )
     return Embedded()

@@ -27,6 +27,13 @@ def paths(wish: Wish, names: list[str]) -> list[str]:
         ("org/repo", Wish("org/repo")),
         ("org/repo:Q4_K_M", Wish("org/repo", quant="Q4_K_M")),
         ("org/re.po-1/sub/a b.gguf", Wish("org/re.po-1", file="sub/a b.gguf")),
+        ("org/repo/tree/x/a.gguf", Wish("org/repo", file="tree/x/a.gguf")),
+        ("https://huggingface.co/org/repo", Wish("org/repo")),
+        ("https://huggingface.co/org/repo/", Wish("org/repo")),
+        ("hf.co/org/repo:Q8_0", Wish("org/repo", quant="Q8_0")),
+        ("huggingface.co/org/repo/tree/main", Wish("org/repo")),
+        ("https://hf.co/org/repo/blob/main/s/a.gguf?x=1#y", Wish("org/repo", file="s/a.gguf")),
+        ("https://huggingface.co/org/repo/resolve/main/a.gguf", Wish("org/repo", file="a.gguf")),
     ],
 )
 def test_reads_a_reference(ref: str, wish: Wish) -> None:
@@ -35,7 +42,20 @@ def test_reads_a_reference(ref: str, wish: Wish) -> None:
 
 @pytest.mark.parametrize(
     "ref",
-    ["", "repo", "org/", "../repo", "org/..", "-org/repo/x", "org/repo/x.bin", "a b/c", "/x/y"],
+    [
+        "",
+        "repo",
+        "org/",
+        "../repo",
+        "org/..",
+        "-org/repo/x",
+        "org/repo/x.bin",
+        "a b/c",
+        "/x/y",
+        "https://example.com/org/repo",
+        "https://huggingface.co/",
+        "https://huggingface.co/org",
+    ],
 )
 def test_another_notation_is_refused_with_the_right_one(ref: str) -> None:
     with pytest.raises(BadRequest) as caught:

@@ -10,6 +10,8 @@ from cerberus_core.errors import BadRequest, NotFound
 from cerberus_llamacpp.library.shards import shard_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_PAGE = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/", re.IGNORECASE)
+_REVISION = re.compile(r"^([^/]+/[^/]+)/(?:tree|blob|resolve)/[^/]+")
 _QUANT = re.compile(
     r"(?:^|[-_.])((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|BF16|FP?16|FP?32|MXFP4\w*))(?=$|[-.])", re.IGNORECASE
 )
@@ -40,17 +42,35 @@ class RemoteFile:
 
 
 def parse(ref: str) -> Wish:
-    """`org/repo`, `org/repo:quant` or `org/repo/path/file.gguf`. Raises `BadRequest`."""
-    place, _, quant = ref.partition(":")
+    """`org/repo`, `org/repo:quant`, `org/repo/path/file.gguf`, or its page on the hub.
+
+    Raises `BadRequest`.
+    """
+    place, _, quant = _without_host(ref).partition(":")
     parts = place.split("/")
     path = parts[2:]
     named = len(parts) >= 2 and all(_NAME.fullmatch(part) for part in parts[:2])
     if not named or (path and (quant or not path[-1].lower().endswith(".gguf"))):
         raise BadRequest(
             f"{ref!r} names no model to pull",
-            hint="write org/repo, org/repo:quant, org/repo/file.gguf, or starter",
+            hint="write org/repo, org/repo:quant, org/repo/file.gguf, a page's address, or starter",
         )
     return Wish("/".join(parts[:2]), quant or None, "/".join(path) or None)
+
+
+def _without_host(ref: str) -> str:
+    """`org/repo…` of an address as a browser shows it."""
+    page = _PAGE.match(ref)
+    if page is not None:
+        path = ref[page.end() :].partition("?")[0].partition("#")[0].rstrip("/")
+        return _REVISION.sub(r"\1", path)
+    if "://" in ref:
+        raise BadRequest(
+            f"{ref!r} is no page of a model on the hub",
+            hint="write org/repo, or https://huggingface.co/org/repo; put a GGUF file from "
+            "elsewhere into the models folder",
+        )
+    return ref
 
 
 def choose(wish: Wish, files: Iterable[RemoteFile]) -> list[RemoteFile]:

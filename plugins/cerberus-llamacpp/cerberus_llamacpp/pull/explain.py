@@ -43,7 +43,15 @@ def explain(error: Exception, repo: str) -> CerberusError | None:
 
 def _unreachable(repo: str, error: Exception) -> Unavailable:
     return Unavailable(
-        f"{repo} could not be pulled: {str(error) or type(error).__name__}",
+        f"{repo} could not be pulled: the hub can't be reached ({_reason(error)})",
         hint=f"is the network up? {_KEPT}",
         code="hub_unreachable",
     )
+
+
+def _reason(error: BaseException) -> str:
+    """The words of the innermost cause: the client wraps them in advice of its own."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -329,7 +329,7 @@ export interface components {
         /** ModelInfo */
         ModelInfo: {
             backend: string;
-            capabilities?: ("chat" | "completion" | "embed" | "rerank" | "transcribe" | "speak" | "image" | "vision")[];
+            capabilities?: ("chat" | "completion" | "embed" | "rerank" | "vision")[];
             ctx?: number | null;
             detail?: string | null;
             failure?: string | null;
@@ -349,7 +349,9 @@ export interface components {
         };
         /** Models */
         Models: {
+            default: string | null;
             models: components["schemas"]["ModelInfo"][];
+            problems: components["schemas"]["Problem"][];
         };
         /** Notice */
         Notice: {
@@ -374,6 +376,12 @@ export interface components {
         /** Plugins */
         Plugins: {
             plugins: components["schemas"]["PluginReport"][];
+        };
+        /** Problem */
+        Problem: {
+            backend: string;
+            hint?: string | null;
+            what: string;
         };
         /** Record */
         Record: {

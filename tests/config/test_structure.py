@@ -66,7 +66,7 @@ def test_values_get_their_types() -> None:
         ({"endpoints": {"a": "b"}}, 'plugins.x.endpoints.a is "b" (text); expected a table'),
         ({"limits": [1, "2"]}, 'plugins.x.limits.1 is "2" (text); expected a whole number'),
         ({"mode": "slow"}, 'plugins.x.mode is "slow" (text); expected a good value'),
-        ({"ratio": -1}, "plugins.x.ratio is -1; expected a good value ('ratio' must be >= 0"),
+        ({"ratio": -1}, "plugins.x.ratio is -1; expected a number of at least 0"),
         ({"folder": 5}, "plugins.x.folder is 5; expected a path in quotes"),
         ({"stop": 0}, "plugins.x.stop is 0; expected true or false"),
     ],

@@ -1,0 +1,71 @@
+"""What the settings say of models: which one is meant, and which isn't there."""
+
+import pytest
+
+from cerberus_core.engines.policy import (
+    ModelPolicy,
+    Policies,
+    first_choice,
+    index,
+    near,
+    not_found,
+    strangers,
+)
+from cerberus_core.values import ModelInfo
+
+HELLO = ModelInfo(id="hello/world", backend="hello", name="world")
+SMALL = ModelInfo(id="llamacpp/small", backend="llamacpp", name="small", size_mib=90)
+BIG = ModelInfo(id="llamacpp/big", backend="llamacpp", name="big", size_mib=9000)
+EMBED = ModelInfo(
+    id="llamacpp/e", backend="llamacpp", name="e", size_mib=9, capabilities=frozenset({"embed"})
+)
+BROKEN = ModelInfo(id="llamacpp/a", backend="llamacpp", name="a", size_mib=9, problem="cut off")
+CLOUD = ModelInfo(id="acme/m", backend="acme", name="m", local=False, managed=False, state="ready")
+LOADED = ModelInfo(id="llamacpp/warm", backend="llamacpp", name="warm", size_mib=90, state="ready")
+
+
+@pytest.mark.parametrize(
+    ("models", "default", "chosen"),
+    [
+        ([], None, None),
+        ([BROKEN, EMBED], None, None),
+        ([CLOUD], None, "acme/m"),
+        ([CLOUD, HELLO], None, "hello/world"),
+        ([HELLO, BIG, SMALL], None, "llamacpp/big"),
+        ([CLOUD, HELLO, BIG, LOADED], None, "llamacpp/warm"),
+        ([HELLO, BIG, SMALL], "small", "llamacpp/small"),
+        ([HELLO, CLOUD], "acme/gone", "acme/gone"),
+    ],
+)
+def test_the_model_of_those_who_name_none(
+    models: list[ModelInfo], default: str | None, chosen: str | None
+) -> None:
+    names = index({model.id: model for model in models}, {})
+    assert first_choice(models, names, default) == chosen
+
+
+def test_what_the_settings_say_of_models_that_arent_there() -> None:
+    policies = Policies(
+        models={name: ModelPolicy(ttl_s=1) for name in ("llamacpp/smal", "acme/x", "nope")},
+        default="bgi",
+    )
+    names = index({model.id: model for model in (SMALL, BIG)}, {})
+    ids = ["llamacpp/small", "llamacpp/big"]
+    assert strangers(policies, ids, names, []) == [
+        "default_model: no model is named 'bgi'",
+        '[models."llamacpp/smal"]: no model has that id; did you mean llamacpp/small?',
+        '[models."acme/x"]: no model has that id',
+        '[models."nope"]: no model has that id',
+    ]
+    silent = strangers(policies, ids, names, ["acme"])
+    assert len(silent) == 3
+    assert not any("acme" in line for line in silent), "it may be there for all we know"
+
+
+def test_names_that_could_have_been_meant() -> None:
+    ids = ["llamacpp/Qwen3-4B-Q4_K_M", "llamacpp/small", "acme/x"]
+    assert near("llamacpp/smal", ids) == ["llamacpp/small"]
+    assert near("qwen3", ids) == ["llamacpp/Qwen3-4B-Q4_K_M"], "a part of it is enough"
+    assert near("", ids) == near("zzz", ids) == []
+    assert not_found("qwen3", ids).hint == "Did you mean llamacpp/Qwen3-4B-Q4_K_M?"
+    assert "pull starter" in (not_found("x", []).hint or "")
