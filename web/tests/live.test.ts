@@ -10,7 +10,7 @@ const model = (id: string, change: Partial<ModelInfo> = {}) =>
   ({ id, name: id, managed: true, state: "unloaded", problem: null, ...change }) as ModelInfo;
 const request = (id: string, pieces = 0) => ({ id, pieces }) as LiveRequest;
 const record = (id: string) => ({ id }) as RequestRecord;
-const empty: Snapshot = { models: [], live: [], recent: [] };
+const empty: Snapshot = { models: [], choice: null, live: [], recent: [] };
 
 describe("backoff", () => {
   it("is 0, 1, 2 … 30 s and then stays", () => {

@@ -27,20 +27,18 @@ describe("a model's row", () => {
 describe("the model to talk to", () => {
   const cloud = endpoint("acme/x", { local: false });
   const near = endpoint("near/x");
-  const odd = model({ id: "odd/x" });
   const here = model({ id: "x/here", size_mib: 94 });
   const loaded = model({ id: "x/loaded", state: "ready" });
 
-  it("is the picked one while it is there", () => {
-    expect(pickModel([loaded, cloud], "acme/x")).toBe("acme/x");
-    expect(pickModel([loaded], "gone")).toBe("x/loaded");
-    expect(pickModel([], null)).toBeNull();
+  it("is the picked one, else the daemon's choice, while they are there", () => {
+    expect(pickModel([loaded, cloud], "acme/x", "x/loaded")).toBe("acme/x");
+    expect(pickModel([loaded, cloud], "gone", "acme/x")).toBe("acme/x");
+    expect(pickModel([], null, "x/loaded")).toBeNull();
   });
-  it("else what is loaded, then what lies here, then endpoints, those of this machine first", () => {
-    const all = [cloud, near, odd, here, loaded];
-    const order: (string | null)[] = [];
-    for (let left = all; left.length > 0; left = left.filter((m) => m.id !== order.at(-1))) order.push(pickModel(left, null));
-    expect(order).toEqual(["x/loaded", "x/here", "odd/x", "near/x", "acme/x"]);
+  it("else rather one of this machine", () => {
+    expect(pickModel([cloud, near, here], null, "gone")).toBe("x/here");
+    expect(pickModel([cloud, near], null, null)).toBe("near/x");
+    expect(pickModel([cloud], null, null)).toBe("acme/x");
   });
 });
 

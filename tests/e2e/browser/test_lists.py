@@ -15,6 +15,7 @@ from tests.e2e.browser.conftest import (
     row,
     switch_to,
 )
+from tests.e2e.conftest import start_daemon, stop_daemon
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -53,6 +54,26 @@ def test_among_a_hundred_models_a_few_are_shown_and_words_find_the_one(
     ask(page, "hi")
     answered(page)
     assert scripted.server.requests[-1].json()["model"] == "family/model-77"
+
+
+def test_the_chat_begins_with_the_model_of_the_settings_and_stays_with_the_one_that_was_picked(
+    run_scripted: RunScripted, visit: OpenVisit
+) -> None:
+    scripted = run_scripted(["a", "b", "c"], tables="")
+    config = scripted.daemon.folders.config_file
+    assert scripted.daemon.cli("config", "set", "default_model", "up/b").returncode == 0
+    stop_daemon(scripted.daemon)
+    port = int(scripted.daemon.url.rpartition(":")[2])
+    scripted.daemon = start_daemon(config.parents[1], "", port)
+    try:
+        page = visit(scripted.daemon).page()
+        picker = page.get_by_label("Model", exact=True)
+        expect(picker).to_have_value("up/b")
+        picker.select_option("up/c")
+        page.reload()
+        expect(picker).to_have_value("up/c")
+    finally:
+        stop_daemon(scripted.daemon)
 
 
 def test_what_needs_a_person_says_what_to_do(run_scripted: RunScripted, visit: OpenVisit) -> None:

@@ -58,16 +58,14 @@ export function loadsFirst(model: ModelInfo): boolean {
   return model.managed && model.state !== "ready";
 }
 
-/** The model to talk to: the one picked before if it is still there, else what is loaded,
- * else what lies on this machine, before anything that may cost money elsewhere. */
-export function pickModel(usable: readonly ModelInfo[], before: string | null): string | null {
-  if (before !== null && usable.some((m) => m.id === before)) return before;
-  const here = usable.filter((m) => m.managed);
-  const first =
-    here.find((m) => m.state === "ready") ??
-    here.find((m) => m.size_mib !== null) ??
-    here[0] ??
-    usable.find((m) => m.local) ??
-    usable[0];
-  return first?.id ?? null;
+/** The model to talk to: the one picked before, else the daemon's choice, while they are there.
+ * Where neither is, rather one of this machine than one that may cost money elsewhere. */
+export function pickModel(
+  usable: readonly ModelInfo[],
+  before: string | null,
+  choice: string | null,
+): string | null {
+  const there = (id: string | null) => usable.find((m) => m.id === id);
+  const fallback = usable.find((m) => m.managed) ?? usable.find((m) => m.local) ?? usable[0];
+  return (there(before) ?? there(choice) ?? fallback)?.id ?? null;
 }

@@ -39,8 +39,9 @@ export class Api {
     return (await this.#take(this.#client.GET("/api/notices"))).notices as Notice[];
   }
 
-  async models(): Promise<ModelInfo[]> {
-    return (await this.#take(this.#client.GET("/api/models"))).models as ModelInfo[];
+  async models(): Promise<{ models: ModelInfo[]; default: string | null }> {
+    const lists = await this.#take(this.#client.GET("/api/models"));
+    return { models: lists.models as ModelInfo[], default: lists.default };
   }
 
   async requests(limit: number): Promise<{ live: LiveRequest[]; recent: RequestRecord[] }> {

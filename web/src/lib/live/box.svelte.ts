@@ -118,12 +118,12 @@ export class Box {
     this.#waiting = [];
     this.#again = false;
     try {
-      const [models, requests, notices] = await Promise.all([
+      const [listed, requests, notices] = await Promise.all([
         this.api.models(),
         this.api.requests(RECENT_LIMIT),
         this.api.notices(),
       ]);
-      let next: Snapshot = { models, live: requests.live, recent: requests.recent };
+      let next: Snapshot = { models: listed.models, choice: listed.default, ...requests };
       for (const event of this.#waiting) next = reduce(next, event);
       const loading = new Set(next.models.filter((m) => m.state === "loading").map((m) => m.id));
       this.loadingSince = Object.fromEntries(

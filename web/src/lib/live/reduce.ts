@@ -5,6 +5,8 @@ export const RECENT_LIMIT = 50;
 
 export interface Snapshot {
   models: readonly ModelInfo[];
+  /** The one to talk to where nobody chose, when all was read last. */
+  choice: string | null;
   /** Newest first, as the next. */
   live: readonly LiveRequest[];
   recent: readonly RequestRecord[];
@@ -53,6 +55,7 @@ export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   if (type === "record") {
     const others = state.recent.filter((record) => record.id !== data.id);
     return {
+      ...state,
       models: used(state.models, data as RequestRecord),
       live: state.live.filter((request) => request.id !== data.id),
       recent: [data as RequestRecord, ...others].slice(0, RECENT_LIMIT),
