@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 from litestar import Controller, get
 
-from cerberus_core.values import PluginReport
+from cerberus_core.values import Notice, PluginReport
 
 from .services import Given
 
@@ -32,6 +32,13 @@ class Status:
     """Since the start."""
     plugins_failed: int
     warnings: list[str]
+
+
+@attrs.frozen(kw_only=True)
+class Notices:
+    """Empty when all is well."""
+
+    notices: list[Notice]
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +85,27 @@ class BoxController(Controller):
                 *([services.store.warning] if services.store.warning else []),
                 *services.manager.warnings(),
             ],
+        )
+
+    @get("/notices", summary="What needs a person", sync_to_thread=False)
+    def notices(self, services: Given) -> Notices:
+        """Each with what to do about it: settings, the disk, backends, plugins."""
+        mend = f"Mend it in {services.config_file} and start the daemon anew."
+        warning = services.store.warning
+        return Notices(
+            notices=[
+                *[Notice(text=text, hint=mend) for text in services.warnings()],
+                *([Notice(text=warning)] if warning else []),
+                *services.manager.notices(),
+                *[
+                    Notice(
+                        text=f"The plugin {report.name} could not start: {report.problem}",
+                        hint=report.hint,
+                    )
+                    for report in services.plugins
+                    if report.state == "failed"
+                ],
+            ]
         )
 
     @get("/plugins", summary="Plugins", sync_to_thread=False)

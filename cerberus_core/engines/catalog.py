@@ -72,18 +72,27 @@ class Catalog:
                 models = list(await backend.list())
                 self.warnings[backend.name] = await _warnings(backend)
         except TimeoutError:
-            self._problem(backend, f"did not list its models within {LIST_LIMIT_S:.0f} s")
+            self._problem(
+                backend,
+                f"did not list its models within {LIST_LIMIT_S:.0f} s",
+                "What it listed last is still shown. Is what it asks very slow, or down?",
+            )
         except CerberusError as error:
             self._problem(backend, error.message, error.hint)
         except Exception as error:  # noqa: BLE001 - foreign code must not hide the others' models
-            self._problem(backend, f"{type(error).__name__}: {error}")
+            self._problem(
+                backend,
+                f"{type(error).__name__}: {error}",
+                "What it listed last is still shown. Report it to the plugin's authors: "
+                "`cerberus plugins` names it.",
+            )
         else:
             self._lists[backend.name] = models
             self.problems.pop(backend.name, None)
         finally:
             self._asking.pop(backend.name, None)
 
-    def _problem(self, backend: Backend, what: str, hint: str | None = None) -> None:
+    def _problem(self, backend: Backend, what: str, hint: str | None) -> None:
         problem = Problem(backend=backend.name, what=what, hint=hint)
         if self.problems.get(backend.name) != problem:
             _log.warning("backend_list_failed", backend=backend.name, problem=what)

@@ -9,7 +9,7 @@ import anyio.abc
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Problem
+from cerberus_core.values import ModelInfo, Notice, Problem
 
 from .catalog import Catalog
 from .lease import Lease
@@ -66,14 +66,21 @@ class Manager:
         return self._catalog.problems
 
     def warnings(self) -> list[str]:
-        """What is wrong with backends, and with what the settings say of models; a line each."""
-        lines = [str(problem) for problem in self.problems.values()]
+        """What `notices` tells, a line each."""
+        return [str(notice) for notice in self.notices()]
+
+    def notices(self) -> list[Notice]:
+        """What is wrong with backends, and with what the settings say of models."""
+        lines = []
         for name, told in self._catalog.warnings.items():
             if name not in self.problems:
                 lines += [f"{name}: {line}" for line in told]
         if self._listed is not None:
             lines += strangers(self._policies, self._lives, self._names, self._unlisted())
-        return lines
+        return [
+            *[Notice(text=f"{p.backend}: {p.what}", hint=p.hint) for p in self.problems.values()],
+            *[Notice(text=line) for line in lines],
+        ]
 
     def default(self) -> str | None:
         """The model to chat with where nobody named one, of those listed last."""

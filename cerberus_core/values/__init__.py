@@ -18,6 +18,7 @@ from .models import (
     Problem,
     PullProgress,
 )
+from .notices import Notice
 from .plugins import PluginReport
 from .usage import Aggregate, LiveRequest, Record
 
@@ -32,6 +33,7 @@ __all__ = [
     "LoadProgress",
     "ModelInfo",
     "ModelState",
+    "Notice",
     "PluginReport",
     "Problem",
     "PullProgress",

@@ -105,7 +105,7 @@ def _take(browser: Browser, daemon: DaemonProcess, picture: str) -> None:
     page.goto(daemon.cli("url").stdout.split()[0])
     page.route("**/v1/chat/completions", _same_each_time)
     if phone:
-        page.get_by_role("navigation").get_by_role("button", name="Chat").click()
+        page.get_by_role("navigation").get_by_role("link", name="Chat").click()
     for question in QUESTIONS[picture]:
         page.get_by_label("Message").fill(question)
         page.get_by_role("button", name="Send").click()

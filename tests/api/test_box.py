@@ -56,6 +56,31 @@ async def test_c04_a_broken_plugin_shows_with_cause_and_remedy_and_the_rest_work
         assert answer.json()["choices"][0]["message"]["content"] == "hi"
 
 
+async def test_what_needs_a_person_is_told_with_what_to_do(start_box: StartBox, site: Site) -> None:
+    site.add("aaa", "raise ImportError('no libgpu here')")
+    settings = (
+        'blocked_plugins = ["llamacpp"]\n[server]\nprot = 1\n'
+        "[plugins.openai.endpoints.up]\n"
+        'base_url = "http://127.0.0.1:9/v1"\n'
+    )
+    async with start_box(settings) as box:
+        await box.http.get("/api/models")
+        notices = (await box.http.get("/api/notices")).json()["notices"]
+        told = {notice["text"]: notice["hint"] for notice in notices}
+        prot, down, broken = told
+        assert "server.prot" in prot
+        assert str(box.folders.config_file) in told[prot]
+        assert down.startswith("up: no answer from http://127.0.0.1:9/v1")
+        assert told[down].startswith("Is it running?")
+        assert broken.startswith("The plugin aaa could not start: ")
+        assert "no libgpu here" in broken
+        assert "blocked_plugins" in told[broken]
+
+
+async def test_nothing_needs_a_person_while_all_is_well(box: Box) -> None:
+    assert (await box.http.get("/api/notices")).json() == {"notices": []}
+
+
 async def test_config_is_shown_without_any_secret(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:

@@ -55,6 +55,14 @@ async def test_u02_neither_no_token_nor_a_foreign_host_comes_in() -> None:
         assert [message["type"] for message in sent] == ["websocket.close"]
 
 
+@pytest.mark.parametrize("host", ["evil.example:7733", "localhost.evil.example", ""])
+async def test_u01_a_name_pointed_at_us_is_refused_though_its_origin_is_the_same(
+    host: str,
+) -> None:
+    sent = await handshake(guarded(), PATH, {**GOOD, "host": host, "origin": f"http://{host}"})
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
 async def test_u02_the_files_of_the_page_are_public_over_http_alone() -> None:
     sent = await handshake(guarded(shell=("/",)), "/", {})
     assert [message["type"] for message in sent] == ["websocket.close"]

@@ -71,6 +71,7 @@ def test_c06_what_is_no_address_is_a_2_with_an_example(home: Home, text: str) ->
     assert finished.code == 2
     assert finished.err.startswith("Error: ")
     assert "127.0.0.1" in finished.err
+    assert "Traceback" not in finished.err
 
 
 def free_port(family: socket.AddressFamily = socket.AF_INET) -> int:
@@ -96,6 +97,7 @@ def test_c06_a_port_in_use_is_named(home: Home) -> None:
         finished = home.cli("serve", "--port", str(port))
     assert finished.code == 1
     assert f"Port {port} is in use on 127.0.0.1" in finished.err
+    assert "Traceback" not in finished.err
     assert "--port" in finished.err
 
 
@@ -105,6 +107,7 @@ def test_c06_an_address_that_is_not_of_this_machine(home: Home, host: str) -> No
     assert finished.code == 1
     assert "Error: " in finished.err
     assert "127.0.0.1" in finished.err
+    assert "Traceback" not in finished.err
 
 
 def test_the_environment_sets_the_port_and_the_call_wins(home: Home) -> None:

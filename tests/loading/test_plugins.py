@@ -8,8 +8,10 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from cerberus_core.cli.plugins import _show
 from cerberus_core.config import Config
 from cerberus_core.errors import PluginError
 from cerberus_core.loading import Plugins, load_plugins
@@ -220,7 +222,9 @@ def test_the_core_version_asked_for_is_checked_before_import(
         assert "update cerberus-asks" in str(report.hint)
 
 
-def test_c05_entry_points_without_distribution_are_reported(site: Any, folders: Folders) -> None:
+def test_c05_entry_points_without_distribution_are_reported(
+    site: Any, folders: Folders, capsys: pytest.CaptureFixture[str]
+) -> None:
     gone = EntryPoint(name="gone", value="cerberus_no_such", group="cerberus.plugins")
     mute = EntryPoint(name="mute", value="cerberus_mute_c05", group="cerberus.plugins")
     (site.path / "cerberus_mute_c05.py").write_text("raise RuntimeError('')")
@@ -228,7 +232,11 @@ def test_c05_entry_points_without_distribution_are_reported(site: Any, folders: 
     assert (one.distribution, one.version, one.state) == (None, None, "failed")
     assert "cerberus_no_such" in str(one.problem)
     assert two.problem == "import raised RuntimeError"
-    assert str([one, two])
+    for report in (one, two):
+        _show(msgspec.to_builtins(report))
+    said = capsys.readouterr().out
+    assert "✕ gone (unknown origin): " in said
+    assert "✕ mute (unknown origin): import raised RuntimeError" in said
 
 
 def test_c05_half_removed_metadata_and_a_broken_message(site: Any, folders: Folders) -> None:

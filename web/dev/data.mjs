@@ -17,6 +17,16 @@ export const makeModels = () => [
   model("openai/gpt-oss-120b", { local: false, managed: false, ctx: 131_072, capabilities: ["chat", "vision"], state: "ready", host: "local" }),
 ];
 
+export const makeEndpoints = (n) =>
+  Array.from({ length: n }, (_, i) => model(`${["acme", "near"][i % 2]}/family-${i % 7}/model-${i}`, { local: i % 2 === 1, managed: false, ctx: 131_072, state: "ready" }));
+
+export const makeNotices = () => [
+  { text: "~/.config/cerberus/config.toml:3: unknown key server.prot; did you mean server.port?", hint: "Mend it in ~/.config/cerberus/config.toml and start the daemon anew." },
+  { text: "The usage log can't be written (No space left on device); records are kept in memory. Check the disk of ~/.local/share/cerberus/usage.", hint: null },
+  { text: "acme: refused the key (401)", hint: "Set ACME_API_KEY in the environment of `cerberus serve`." },
+  { text: "The plugin vision could not start: importing it failed: No module named 'libgpu'", hint: "report it to the authors of cerberus-vision 0.1; or block it with blocked_plugins" },
+];
+
 const record = (change) => ({
   id: "", time: minutesAgo(1), model: "llamacpp/SmolLM2-135M-Instruct-Q4_1", backend: "llamacpp", client: "openai-python/2.8", session_id: null,
   local: true, path: "/v1/chat/completions", stream: true, prompt_tokens: 412, cached_tokens: null, completion_tokens: 128, tokens_counted: false,

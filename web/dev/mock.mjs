@@ -1,7 +1,7 @@
 // A stand-in for the daemon, for work on the page: `npm run mock`, then open the printed link.
 // Serves the built page with its policy, the API with made-up data, and streams. Loopback only.
 //
-//   node dev/mock.mjs [--port 7734] [--empty] [--warn]
+//   node dev/mock.mjs [--port 7734] [--empty] [--warn] [--many]
 //
 // In the chat, words in the question choose the answer: "code", "table", "hostile", "long",
 // "list", "error", "break"; anything else is a short text. POST /dev/drop?ms=N cuts the events for N ms.
@@ -10,7 +10,7 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { answerFor } from "./answers.mjs";
-import { makeModels, makeRecords } from "./data.mjs";
+import { makeEndpoints, makeModels, makeNotices, makeRecords } from "./data.mjs";
 
 const flag = (name) => process.argv.includes(`--${name}`);
 const PORT = Number(process.argv[process.argv.indexOf("--port") + 1]) || 7734;
@@ -28,7 +28,8 @@ const TYPES = {
 
 const boot = Date.now().toString(36);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const models = new Map((flag("empty") ? [] : makeModels()).map((m) => [m.id, m]));
+const listed = flag("empty") ? [] : [...makeModels(), ...(flag("many") ? makeEndpoints(150) : [])];
+const models = new Map(listed.map((m) => [m.id, m]));
 const records = flag("empty") ? [] : makeRecords();
 const live = new Map();
 const watchers = new Set();
@@ -156,15 +157,15 @@ async function chat(request, response) {
 const status = () => ({
   version: "0.1.0", pid: process.pid, url: `http://127.0.0.1:${PORT}`, started_at: new Date().toISOString(), uptime_s: 60,
   models: models.size, models_loaded: [...models.values()].filter((m) => m.state === "ready").length,
-  requests_in_flight: live.size, requests_total: records.length, plugins_failed: flag("warn") ? 1 : 0,
-  warnings: flag("warn") ? ["The usage log can’t be written (disk full). Requests are answered; records stay in memory."] : [],
+  requests_in_flight: live.size, requests_total: records.length, plugins_failed: 0, warnings: [],
 });
 
 async function api(request, response, url) {
   const { pathname: path } = url;
   if (path === "/api/events") return watch(request, response);
   if (path === "/api/status") return send(response, 200, status());
-  if (path === "/api/models") return send(response, 200, { models: [...models.values()] });
+  if (path === "/api/notices") return send(response, 200, { notices: flag("warn") ? makeNotices() : [] });
+  if (path === "/api/models") return send(response, 200, { models: [...models.values()], default: models.keys().next().value ?? null, problems: [] });
   if (path === "/api/requests") return send(response, 200, { live: [...live.values()], recent: records.slice(0, Number(url.searchParams.get("limit"))) });
   const [, verb, tail] = /^\/api\/models\/(load|unload)\/(.+)$/.exec(path) ?? [];
   const id = tail && decodeURIComponent(tail);

@@ -74,7 +74,7 @@ class Shooter:
 
     def tab(self, page: Page, name: str) -> None:
         if self.phone:
-            page.get_by_role("navigation").get_by_role("button", name=name).click()
+            page.get_by_role("navigation").get_by_role("link", name=name).click()
 
     def ask(self, page: Page, question: str) -> None:
         self.tab(page, "Chat")

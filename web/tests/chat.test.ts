@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { Answer, Chat, conversation, type Turn } from "../src/lib/chat/chat.svelte";
+import { Answer, type Turn } from "../src/lib/chat/answer.svelte";
+import { Chat, conversation } from "../src/lib/chat/chat.svelte";
 import { complete } from "../src/lib/chat/completion";
 import { statsLine } from "../src/lib/chat/stats";
-import { offerFor, pickModel, stateOf } from "../src/lib/modelstate";
 import { outcomeOf, shortModel } from "../src/lib/outcome";
-import type { ModelInfo, RequestRecord } from "../src/lib/api/types";
+import type { RequestRecord } from "../src/lib/api/types";
 
 const encoder = new TextEncoder();
 const data = (chunk: unknown) => `data: ${JSON.stringify(chunk)}\n\n`;
@@ -25,9 +25,8 @@ const streaming = (...pieces: Uint8Array[]): typeof fetch =>
     );
 
 async function read(fetcher: typeof fetch) {
-  const seen = { notes: [] as string[], text: "", reasons: [] as string[], usage: null as unknown };
+  const seen = { text: "", reasons: [] as string[], usage: null as unknown };
   const run = complete("m", [], {
-    comment: (note) => seen.notes.push(note),
     thinking: () => undefined,
     answer: (piece) => (seen.text += piece),
     finish: (reason) => seen.reasons.push(reason),
@@ -41,7 +40,7 @@ describe("a completion", () => {
     const bytes = encoder.encode(WHOLE);
     for (let cut = 0; cut <= bytes.length; cut++) {
       const seen = await read(streaming(bytes.slice(0, cut), bytes.slice(cut)));
-      expect(seen).toEqual({ notes: ["loading llamacpp/x"], text: "Grüße!", reasons: ["stop"], usage: USAGE, error: null });
+      expect(seen).toEqual({ text: "Grüße!", reasons: ["stop"], usage: USAGE, error: null });
     }
   });
   it("that ends without [DONE] broke off, and keeps what came", async () => {
@@ -112,22 +111,6 @@ describe("the conversation", () => {
 it("without the gateway's numbers the page's own stand in, marked", () => {
   const line = statsLine(null, { sentAt: 0, firstAt: 100, endedAt: 2100, pieces: 41 });
   expect(line.map((s) => s.replaceAll("\u00a0", " "))).toEqual(["TTFT ~100 ms", "~20.0 tok/s", "~41 tokens", "~2.10 s"]);
-});
-
-describe("a model's row", () => {
-  const model = (change: Partial<ModelInfo>) => ({ id: "a/b", name: "b", managed: true, problem: null, state: "unloaded", ...change }) as ModelInfo;
-  it("offers what can be done, and nothing else", () => {
-    const offers = (change: Partial<ModelInfo>) => offerFor(model(change))?.verb ?? null;
-    expect([offers({}), offers({ state: "ready" }), offers({ state: "loading" }), offers({ state: "failed" })]).toEqual(["load", "unload", "unload", "load"]);
-    expect([offers({ state: "draining" }), offers({ problem: "torn" }), offers({ managed: false, state: "ready" })]).toEqual([null, null, null]);
-  });
-  it("a broken file is broken, whatever its state", () => {
-    expect(stateOf(model({ problem: "torn" }))).toEqual({ tone: "bad", word: "Broken" });
-  });
-  it("the picked model stays, else a ready one is taken", () => {
-    const models = [model({ id: "x" }), model({ id: "y", state: "ready" })];
-    expect([pickModel(models, "x"), pickModel(models, "gone"), pickModel([], null)]).toEqual(["x", "y", null]);
-  });
 });
 
 it("a request's end in words", () => {

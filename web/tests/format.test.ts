@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   clientName, context, count, duration, elapsed, energy, moment, percent, significant, since, size, splitName,
-  splitReason, UNKNOWN, withUnit,
+  spans, splitReason, UNKNOWN, withUnit,
 } from "../src/lib/format";
 
 const plain = (s: string) => s.replaceAll("\u00a0", "_");
@@ -106,4 +106,10 @@ it("an engine's last words are apart from the reason", () => {
     "it ended with exit code 1", "a\n b",
   ]);
   expect(splitReason("no memory")).toEqual(["no memory", ""]);
+});
+
+it("commands in a hint are apart; a lone backtick is just one", () => {
+  const told = (hint: string) => spans(hint).map(({ code, words }) => (code ? `[${words}]` : words));
+  expect(told("run `cerberus url`, then `x`")).toEqual(["Run ", "[cerberus url]", ", then ", "[x]"]);
+  expect([told("a ` b"), told("``"), told("")]).toEqual([["A ` b"], [], []]);
 });

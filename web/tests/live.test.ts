@@ -7,10 +7,10 @@ import { inFlight, RECENT_LIMIT, reduce, type Snapshot, sortModels } from "../sr
 import { EventStream, type StreamHandlers } from "../src/lib/live/stream";
 
 const model = (id: string, change: Partial<ModelInfo> = {}) =>
-  ({ id, name: id, state: "unloaded", problem: null, ...change }) as ModelInfo;
+  ({ id, name: id, managed: true, state: "unloaded", problem: null, ...change }) as ModelInfo;
 const request = (id: string, pieces = 0) => ({ id, pieces }) as LiveRequest;
 const record = (id: string) => ({ id }) as RequestRecord;
-const empty: Snapshot = { models: [], live: [], recent: [] };
+const empty: Snapshot = { models: [], choice: null, live: [], recent: [] };
 
 describe("backoff", () => {
   it("is 0, 1, 2 … 30 s and then stays", () => {
@@ -88,12 +88,13 @@ describe("reduce", () => {
   });
 });
 
-it("models: failed, busy, ready, unloaded, broken; numbers in names count", () => {
+it("models: failed, busy, ready, unloaded, broken, endpoints; numbers in names count", () => {
   const models = [
     model("q10"), model("q9"), model("broken", { problem: "torn" }), model("r", { state: "ready" }),
     model("f", { state: "failed" }), model("l", { state: "loading" }),
+    model("a", { state: "ready", managed: false }),
   ];
-  expect(sortModels(models).map((m) => m.id)).toEqual(["f", "l", "r", "q9", "q10", "broken"]);
+  expect(sortModels(models).map((m) => m.id)).toEqual(["f", "l", "r", "q9", "q10", "broken", "a"]);
 });
 
 it("the daemon's clock counts only when it is really off", () => {

@@ -39,6 +39,7 @@ PATIENCE_MS = 30_000
 """How long a condition may take on a machine that does much else."""
 
 PHONE = {"width": 390, "height": 844}
+NARROW = {"width": 320, "height": 640}
 DESKTOP = {"width": 1440, "height": 900}
 
 # Playwright puts this into each document by the debugger, which no policy concerns.
@@ -145,11 +146,13 @@ def visit(browser: Browser) -> Iterator[OpenVisit]:
         daemon: DaemonProcess,
         *,
         phone: bool = False,
+        narrow: bool = False,
         theme: Literal["light", "dark"] = "light",
         url: str | None = None,
     ) -> Visit:
+        phone = phone or narrow
         context = browser.new_context(
-            viewport=PHONE if phone else DESKTOP,  # type: ignore[arg-type]
+            viewport=NARROW if narrow else PHONE if phone else DESKTOP,  # type: ignore[arg-type]
             color_scheme=theme,
             has_touch=phone,
             is_mobile=phone,
@@ -246,7 +249,7 @@ def row(page: Page, name: str) -> Any:
 
 def switch_to(page: Page, tab: str) -> None:
     """Choose one of the phone's tabs."""
-    page.get_by_role("navigation").get_by_role("button", name=tab).click()
+    page.get_by_role("navigation").get_by_role("link", name=tab).click()
 
 
 def post(daemon: DaemonProcess, question: str, model: str = "up/m", **more: Any) -> httpx.Response:

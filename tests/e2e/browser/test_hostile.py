@@ -93,6 +93,10 @@ def test_u04_html_in_an_answer_runs_nothing_asks_nothing_and_is_seen_as_text(
         for payload in PAYLOADS:
             assert payload in shown
         nothing_alive(page)
+    page.reload()  # it is shown again, from what was kept
+    expect(page.get_by_test_id("answer")).to_have_count(len(answers))
+    assert all(payload in page.get_by_role("log").inner_text() for payload in PAYLOADS)
+    nothing_alive(page)
     assert here.context.pages == [page]
 
 

@@ -50,6 +50,20 @@ NAMELESS = """() => [...document.querySelectorAll("button, select, textarea, inp
   .map(e => e.outerHTML)"""
 TWICE = """() => { const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
   return ids.filter((id, i) => ids.indexOf(id) !== i) }"""
+ASTRAY = """() => [...document.querySelectorAll("[aria-labelledby], [aria-describedby], [for]")]
+  .filter(e => ["aria-labelledby", "aria-describedby", "for"].some(
+    name => (e.getAttribute(name) || "").split(" ").filter(Boolean)
+      .some(id => !document.getElementById(id))))
+  .map(e => e.outerHTML.slice(0, 80))"""
+UNTITLED = """() => {
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
+    .filter(e => !e.closest("[role=log]")).map(e => +e.tagName[1]);
+  const bad = levels.filter((level, i) => level > (levels[i - 1] ?? 0) + 1).map(l => `h${l}`);
+  if (document.querySelectorAll("main").length !== 1) bad.push("main");
+  if (levels.filter(l => l === 1).length !== 1) bad.push("h1");
+  if (!document.documentElement.lang) bad.push("lang");
+  return bad;
+}"""
 FAINT = """() => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
   const rgb = (colour, under) => {
@@ -86,13 +100,14 @@ def test_the_measures_find_what_they_are_for(scripted: Scripted, visit: OpenVisi
     page.locator("main").evaluate(
         """main => {
           const bad = document.createElement("div");
-          bad.innerHTML = "<button></button><p id=twice></p><p id=twice>faint</p>";
-          bad.lastChild.style.color = "rgba(128, 128, 128, .5)";
+          bad.innerHTML = "<button></button><p id=twice></p><p id=twice>faint</p>"
+            + "<label for=nobody>x</label><h6>deep</h6>";
+          bad.querySelector("p + p").style.color = "rgba(128, 128, 128, .5)";
           bad.style.width = "2000px";
           main.append(bad);
         }"""
     )
-    for measure in (SIDEWAYS, SMALL, NAMELESS, TWICE, FAINT):
+    for measure in (SIDEWAYS, SMALL, NAMELESS, TWICE, ASTRAY, UNTITLED, FAINT):
         assert page.evaluate(measure)
 
 
@@ -101,18 +116,23 @@ def well_made(page: Page, *, phone: bool) -> None:
     assert page.evaluate(SIDEWAYS) == []
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(TWICE) == []
+    assert page.evaluate(ASTRAY) == []
+    assert page.evaluate(UNTITLED) == []
     assert page.evaluate(FAINT) == []
     if phone:
         assert page.evaluate(SMALL) == []
 
 
-@pytest.mark.parametrize("phone", [True, False], ids=["phone", "desktop"])
+@pytest.mark.parametrize("size", ["narrow", "phone", "desktop"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_scrolls_sideways_is_too_small_or_faint_wherever_one_looks(
-    run_scripted: RunScripted, visit: OpenVisit, phone: bool, theme: Any
+    run_scripted: RunScripted, visit: OpenVisit, size: str, theme: Any
 ) -> None:
-    scripted = run_scripted(["m", LONG])
-    here = visit(scripted.daemon, phone=phone, theme=theme)
+    # Ten models, so that there is a filter; a setting that is not one, so that there is a notice.
+    names = ["m", LONG, *(f"more-{n}" for n in range(8))]
+    scripted = run_scripted(names, f"[server]\n{'x' * 60} = 1\n")
+    phone = size != "desktop"
+    here = visit(scripted.daemon, phone=phone, narrow=size == "narrow", theme=theme)
     page = here.page(sign_in=False)
     expect(page.get_by_label("One-time code")).to_be_visible()
     page.get_by_label("One-time code").fill("nonsense")
@@ -122,7 +142,8 @@ def test_nothing_scrolls_sideways_is_too_small_or_faint_wherever_one_looks(
     page.close()
 
     page = here.page()
-    expect(page.locator("tr[data-state]")).to_have_count(2)
+    expect(page.locator("tr[data-state]")).to_have_count(10)
+    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
     well_made(page, phone=phone)
     error = {"message": "no room " * 30 + "x" * 200, "type": "t", "code": "c"}
     scripted.server.reply = Reply.json({"error": error}, status=500)
@@ -190,21 +211,6 @@ def test_a_phones_tabs_keep_what_is_written_and_where_one_was(
     expect(page.get_by_label("Message")).to_be_hidden()
     switch_to(page, "Chat")
     expect(page.get_by_label("Message")).to_have_value("half a question")
-
-
-def test_enter_sends_at_a_desk_and_shift_enter_does_not(
-    scripted: Scripted, visit: OpenVisit
-) -> None:
-    page = visit(scripted.daemon).page()
-    box = page.get_by_label("Message")
-    box.press_sequentially("one")
-    box.press("Shift+Enter")
-    box.press_sequentially("two")
-    expect(box).to_have_value("one\ntwo")
-    box.press("Enter")
-    expect(page.get_by_test_id("answer")).to_contain_text("two")
-    expect(box).to_have_value("")
-    expect(box).to_be_focused()
 
 
 def test_a_chosen_theme_outlives_a_reload_without_a_flash(

@@ -18,6 +18,17 @@ from tests.e2e.conftest import MODEL, DaemonProcess, EngineAddress
 
 pytestmark = pytest.mark.timeout(300)
 
+NOTE_WHAT_IS_SAID = """() => {
+  const log = document.querySelector("[role=log]");
+  window.said = [];
+  window.measured = false;
+  new MutationObserver(() => {
+    const note = log.querySelector("[role=status]")?.textContent;
+    if (note && note !== window.said.at(-1)) window.said.push(note);
+    if (log.querySelector("progress")) window.measured = true;
+  }).observe(log, {childList: true, subtree: true, characterData: true});
+}"""
+
 
 def test_a_model_is_loaded_answers_with_its_speed_and_is_unloaded(
     daemon: DaemonProcess, visit: OpenVisit
@@ -63,8 +74,13 @@ def test_the_chat_loads_a_model_by_itself_and_says_so(
     picker = page.get_by_label("Model", exact=True)
     expect(picker).to_have_value(MODEL)
     expect(picker).to_contain_text("loads first")
+    page.evaluate(NOTE_WHAT_IS_SAID)
     ask(page, "Hello!")
     answered(page)
+    said = page.evaluate("window.said")
+    assert said[0] == "Loading model…"
+    assert page.evaluate("window.measured")  # with how far it has come
+    assert set(said) <= {"Loading model…", "Waiting for the first token…"}
     expect(page.get_by_test_id("answer")).not_to_be_empty()
     expect(page.get_by_test_id("stats")).to_contain_text("loaded in")
     expect(row(page, "smol")).to_have_attribute("data-state", "ready")

@@ -153,3 +153,14 @@ export function splitReason(reason: string): [what: string, log: string] {
 export function splitName(name: string, keep = 12): [head: string, tail: string] {
   return name.length <= keep * 2 ? [name, ""] : [name.slice(0, -keep), name.slice(-keep)];
 }
+
+/** A sentence with its `commands` apart, as the daemon writes its hints. */
+export function spans(sentence: string): { code: boolean; words: string }[] {
+  const first = sentence.charAt(0).toUpperCase() + sentence.slice(1);
+  const parts = first.split("`");
+  // A lone backtick is no pair.
+  if (parts.length % 2 === 0) return [{ code: false, words: first }];
+  return parts
+    .map((words, i) => ({ code: i % 2 === 1, words }))
+    .filter(({ words }) => words !== "");
+}

@@ -2,11 +2,13 @@
 import type { ModelInfo } from "./api/types";
 import { text } from "./text";
 
-export type Tone = "ok" | "run" | "wait" | "bad" | "idle";
+export type Tone = "ok" | "run" | "wait" | "bad" | "idle" | "far";
 
 export function stateOf(model: ModelInfo): { tone: Tone; word: string } {
   const words = text.models.state;
   if (model.problem) return { tone: "bad", word: words.broken };
+  // Simply there: it is neither loaded nor unloaded.
+  if (!model.managed && model.state === "ready") return { tone: "far", word: words.endpoint };
   switch (model.state) {
     case "ready":
       return { tone: "ok", word: words.ready };
@@ -51,8 +53,19 @@ export function canChat(model: ModelInfo): boolean {
   return model.problem === null && model.capabilities.includes("chat");
 }
 
-/** The model to talk to: the one picked before if it is still there, else one that is loaded. */
-export function pickModel(usable: readonly ModelInfo[], before: string | null): string | null {
-  if (before !== null && usable.some((m) => m.id === before)) return before;
-  return (usable.find((m) => m.state === "ready") ?? usable[0])?.id ?? null;
+/** A question to it waits until it is in memory. */
+export function loadsFirst(model: ModelInfo): boolean {
+  return model.managed && model.state !== "ready";
+}
+
+/** The model to talk to: the one picked before, else the daemon's choice, while they are there.
+ * Where neither is, rather one of this machine than one that may cost money elsewhere. */
+export function pickModel(
+  usable: readonly ModelInfo[],
+  before: string | null,
+  choice: string | null,
+): string | null {
+  const there = (id: string | null) => usable.find((m) => m.id === id);
+  const fallback = usable.find((m) => m.managed) ?? usable.find((m) => m.local) ?? usable[0];
+  return (there(before) ?? there(choice) ?? fallback)?.id ?? null;
 }

@@ -12,6 +12,8 @@ export class Session {
   phase = $state<Phase>("starting");
   signingIn = $state(false);
   refusal = $state.raw<ApiError | null>(null);
+  /** It was signed in, and isn't any more without anyone's wish. */
+  ended = $state(false);
 
   readonly clock = new Clock();
   readonly api = new Api(
@@ -50,11 +52,12 @@ export class Session {
   async signOut(): Promise<void> {
     try {
       await this.api.logout();
-      this.#leave();
     } catch (thrown) {
-      if (asApiError(thrown).status === 401) this.#leave();
-      else throw thrown;
+      if (asApiError(thrown).status !== 401) throw thrown;
     }
+    this.#leave();
+    this.ended = false;
+    this.chat.forget();
   }
 
   async #tryOldCookie(): Promise<void> {
@@ -71,6 +74,7 @@ export class Session {
 
   #enter(): void {
     this.phase = "signedIn";
+    this.ended = false;
     this.#unwatch?.();
     this.#unwatch = watchPresence(
       () => this.box.pause(),
@@ -79,11 +83,13 @@ export class Session {
     this.box.start();
   }
 
+  /** To the sign-in. The conversation waits behind it: a new token is no reason to lose it. */
   #leave(): void {
+    this.ended ||= this.box.snapshot !== null;
     this.phase = "signedOut";
     this.#unwatch?.();
     this.#unwatch = null;
     this.box.clear();
-    this.chat.clear();
+    this.chat.stop();
   }
 }

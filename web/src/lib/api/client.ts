@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import { ApiError, asApiError, errorFrom } from "./errors";
 import type { paths } from "./schema";
-import type { LiveRequest, ModelInfo, RequestRecord, Status } from "./types";
+import type { LiveRequest, ModelInfo, Notice, RequestRecord, Status } from "./types";
 
 /** An id as a path's tail: each segment encoded, the slashes kept. */
 export function tail(id: string): string {
@@ -35,8 +35,13 @@ export class Api {
     return (await this.#take(this.#client.GET("/api/status"))) as Status;
   }
 
-  async models(): Promise<ModelInfo[]> {
-    return (await this.#take(this.#client.GET("/api/models"))).models as ModelInfo[];
+  async notices(): Promise<Notice[]> {
+    return (await this.#take(this.#client.GET("/api/notices"))).notices as Notice[];
+  }
+
+  async models(): Promise<{ models: ModelInfo[]; default: string | null }> {
+    const lists = await this.#take(this.#client.GET("/api/models"));
+    return { models: lists.models as ModelInfo[], default: lists.default };
   }
 
   async requests(limit: number): Promise<{ live: LiveRequest[]; recent: RequestRecord[] }> {

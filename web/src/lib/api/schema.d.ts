@@ -157,6 +157,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What needs a person */
+        get: operations["ApiNoticesNotices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/plugins": {
         parameters: {
             query?: never;
@@ -335,6 +352,15 @@ export interface components {
             default: string | null;
             models: components["schemas"]["ModelInfo"][];
             problems: components["schemas"]["Problem"][];
+        };
+        /** Notice */
+        Notice: {
+            hint?: string | null;
+            text: string;
+        };
+        /** Notices */
+        Notices: {
+            notices: components["schemas"]["Notice"][];
         };
         /** PluginReport */
         PluginReport: {
@@ -683,6 +709,26 @@ export interface operations {
                         } | unknown[];
                         status_code: number;
                     };
+                };
+            };
+        };
+    };
+    ApiNoticesNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notices"];
                 };
             };
         };

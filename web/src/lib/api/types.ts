@@ -9,3 +9,4 @@ export type ModelState = ModelInfo["state"];
 export type LiveRequest = Required<Schemas["LiveRequest"]>;
 export type RequestRecord = Required<Schemas["Record"]>;
 export type Status = Required<Schemas["Status"]>;
+export type Notice = Required<Schemas["Notice"]>;

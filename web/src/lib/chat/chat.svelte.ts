@@ -1,38 +1,20 @@
 // The conversation: one model, turns, at most one answer under way.
 import { flushSync } from "svelte";
-import { ApiError } from "../api/errors";
+import type { ApiError } from "../api/errors";
 import { text } from "../text";
+import { Answer, keep, restore, type Turn } from "./answer.svelte";
 import { complete, type Sent, type Usage } from "./completion";
+import { Memory } from "./memory";
 import { statsLine } from "./stats";
 import { FrameThrottle } from "./throttle";
-
-export type TurnState = "waiting" | "streaming" | "done" | "stopped" | "failed";
-
-export class Answer {
-  content = $state("");
-  thinking = $state("");
-  state = $state<TurnState>("waiting");
-  /** What is going on before the first token. */
-  note = $state(text.chat.waiting);
-  error = $state.raw<ApiError | null>(null);
-  cutOff = $state(false);
-  stats = $state.raw<string[]>([]);
-
-  get busy(): boolean {
-    return this.state === "waiting" || this.state === "streaming";
-  }
-}
-
-export interface Turn {
-  id: number;
-  question: string;
-  model: string;
-  answer: Answer;
-}
 
 export class Chat {
   turns = $state.raw<readonly Turn[]>([]);
   draft = $state("");
+  /** The model that was chosen; null leaves it to the page. */
+  picked = $state<string | null>(null);
+  /** The last thing worth telling a screen reader. */
+  news = $state("");
   #current = $state.raw<Answer | null>(null);
   #abort: AbortController | null = null;
   #next = 1;
@@ -40,7 +22,13 @@ export class Chat {
   constructor(
     private readonly unauthorized: () => void,
     private readonly fetcher: typeof fetch = (input, init) => fetch(input, init),
-  ) {}
+    private readonly memory = new Memory(),
+  ) {
+    const { turns, draft, picked } = memory.load();
+    this.turns = turns.map((turn) => restore(turn, this.#next++));
+    this.draft = draft;
+    this.picked = picked;
+  }
 
   get busy(): boolean {
     return this.#current !== null;
@@ -50,6 +38,7 @@ export class Chat {
     const question = this.draft.trim();
     if (question === "" || this.busy) return;
     this.draft = "";
+    this.picked = model;
     void this.#ask(model, question);
   }
 
@@ -65,9 +54,30 @@ export class Chat {
     this.#abort?.abort();
   }
 
+  /** Begins anew: nothing of the conversation is kept. What is being written stays. */
   clear(): void {
     this.stop();
     this.turns = [];
+    this.keep();
+  }
+
+  /** Forgets all: someone signed out. */
+  forget(): void {
+    this.draft = "";
+    this.picked = null;
+    this.clear();
+    this.memory.clear();
+  }
+
+  /** The page goes. The browser would end the answer too, and that would look like a failure. */
+  leave(): void {
+    this.stop();
+    this.keep();
+  }
+
+  /** Keeps what there is for a reload. */
+  keep(): void {
+    this.memory.save({ turns: this.turns.map(keep), draft: this.draft, picked: this.picked });
   }
 
   async #ask(model: string, question: string): Promise<void> {
@@ -75,6 +85,8 @@ export class Chat {
     const answer = new Answer();
     this.turns = [...this.turns, { id: this.#next++, question, model, answer }];
     this.#current = answer;
+    this.news = "";
+    this.keep();
     const abort = new AbortController();
     this.#abort = abort;
 
@@ -99,9 +111,6 @@ export class Chat {
         model,
         messages,
         {
-          comment: (note) => {
-            if (note.startsWith("loading")) answer.note = text.chat.loading;
-          },
           thinking: (part) => {
             thinking += part;
             piece();
@@ -127,6 +136,8 @@ export class Chat {
         answer.stats = statsLine(usage, { ...watched, endedAt: performance.now() });
       }
       if (this.#current === answer) this.#current = null;
+      this.news = answer.state === "done" ? text.chat.answered : "";
+      this.keep();
       if (answer.error?.status === 401) this.unauthorized();
     }
   }

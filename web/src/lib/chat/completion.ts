@@ -25,8 +25,6 @@ export interface Usage {
 }
 
 export interface CompletionHandlers {
-  /** An SSE comment, such as "loading …" while the model loads. */
-  comment(note: string): void;
   thinking(piece: string): void;
   answer(piece: string): void;
   finish(reason: string): void;
@@ -56,7 +54,6 @@ export async function complete(
   let ended = false;
   let failure: ApiError | null = null;
   const parser = createParser({
-    onComment: (comment) => handlers.comment(comment.trim()),
     onEvent: (event) => {
       if (event.data === "[DONE]") ended = true;
       else if (!failure) failure = readChunk(event.data, handlers);

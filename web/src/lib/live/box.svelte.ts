@@ -1,7 +1,7 @@
 // The page's picture of the box: a snapshot, kept true by events.
 import type { Api } from "../api/client";
 import { ApiError, asApiError } from "../api/errors";
-import type { ModelInfo, Status } from "../api/types";
+import type { ModelInfo, Notice } from "../api/types";
 import { text } from "../text";
 import type { Clock } from "./clock.svelte";
 import { type BoxEvent, RECENT_LIMIT, reduce, type Snapshot } from "./reduce";
@@ -15,7 +15,8 @@ const OFFLINE_AFTER_MS = 2_000;
 export class Box {
   /** null until the first answer. */
   snapshot = $state.raw<Snapshot | null>(null);
-  status = $state.raw<Status | null>(null);
+  /** What a person should look at. */
+  notices = $state.raw<readonly Notice[]>([]);
   link = $state<Link>("connecting");
   /** When what is shown was last known to be true (our clock). */
   asOf = $state(Date.now());
@@ -32,7 +33,7 @@ export class Box {
   /** Asked to read all anew while it was being read. */
   #again = false;
   #offlineTimer: ReturnType<typeof setTimeout> | undefined;
-  #statusTimer: ReturnType<typeof setTimeout> | undefined;
+  #noticesTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly api: Api,
@@ -54,12 +55,13 @@ export class Box {
   start(): void {
     this.link = "connecting";
     this.#lost();
-    this.#stream.start();
+    // It may run already: someone signed in who was in.
+    this.#stream.restart();
   }
 
   stop(): void {
     clearTimeout(this.#offlineTimer);
-    clearTimeout(this.#statusTimer);
+    clearTimeout(this.#noticesTimer);
     this.#stream.stop();
   }
 
@@ -78,7 +80,7 @@ export class Box {
     this.stop();
     this.#stream.forget();
     this.snapshot = null;
-    this.status = null;
+    this.notices = [];
     this.failures = {};
     this.loadingSince = {};
   }
@@ -116,19 +118,19 @@ export class Box {
     this.#waiting = [];
     this.#again = false;
     try {
-      const [models, requests, status] = await Promise.all([
+      const [listed, requests, notices] = await Promise.all([
         this.api.models(),
         this.api.requests(RECENT_LIMIT),
-        this.api.status(),
+        this.api.notices(),
       ]);
-      let next: Snapshot = { models, live: requests.live, recent: requests.recent };
+      let next: Snapshot = { models: listed.models, choice: listed.default, ...requests };
       for (const event of this.#waiting) next = reduce(next, event);
       const loading = new Set(next.models.filter((m) => m.state === "loading").map((m) => m.id));
       this.loadingSince = Object.fromEntries(
         Object.entries(this.loadingSince).filter(([id]) => loading.has(id)),
       );
       this.snapshot = next;
-      this.status = status;
+      this.notices = notices;
       this.#connected();
     } catch {
       // A 401 has been told already. Anything else: as good as no connection.
@@ -148,7 +150,7 @@ export class Box {
     if (event.type === "model") this.#watchModel(event.data as ModelInfo);
     if (this.#waiting) this.#waiting.push(event);
     else if (this.snapshot) this.snapshot = reduce(this.snapshot, event);
-    if (event.type !== "request") this.#refreshStatusSoon();
+    if (event.type !== "request") this.#refreshNoticesSoon();
   }
 
   #watchModel(model: ModelInfo): void {
@@ -167,12 +169,12 @@ export class Box {
     if (model.state === "failed") this.news = text.models.nowFailed(model.name);
   }
 
-  /** Warnings and counts have no event of their own: read them shortly after something happened. */
-  #refreshStatusSoon(): void {
-    clearTimeout(this.#statusTimer);
-    this.#statusTimer = setTimeout(() => {
-      this.api.status().then(
-        (status) => (this.status = status),
+  /** Notices have no event of their own: they are read shortly after something happened. */
+  #refreshNoticesSoon(): void {
+    clearTimeout(this.#noticesTimer);
+    this.#noticesTimer = setTimeout(() => {
+      this.api.notices().then(
+        (notices) => (this.notices = notices),
         () => undefined,
       );
     }, 1_000);

@@ -5,6 +5,8 @@ export const RECENT_LIMIT = 50;
 
 export interface Snapshot {
   models: readonly ModelInfo[];
+  /** The one to talk to where nobody chose, when all was read last. */
+  choice: string | null;
   /** Newest first, as the next. */
   live: readonly LiveRequest[];
   recent: readonly RequestRecord[];
@@ -53,6 +55,7 @@ export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   if (type === "record") {
     const others = state.recent.filter((record) => record.id !== data.id);
     return {
+      ...state,
       models: used(state.models, data as RequestRecord),
       live: state.live.filter((request) => request.id !== data.id),
       recent: [data as RequestRecord, ...others].slice(0, RECENT_LIMIT),
@@ -61,10 +64,13 @@ export function reduce(state: Snapshot, event: BoxEvent): Snapshot {
   return state;
 }
 
-/** Waiting for attention, then busy, then there, then the rest; names within. */
+/** Waiting for attention, then busy, then there, then the rest, then other people's; names within. */
 export function sortModels(models: readonly ModelInfo[]): ModelInfo[] {
-  const rank = (m: ModelInfo) =>
-    m.problem ? 4 : { failed: 0, loading: 1, draining: 1, ready: 2, unloaded: 3 }[m.state];
+  const rank = (m: ModelInfo) => {
+    if (m.problem) return 4;
+    if (!m.managed && m.state === "ready") return 5;
+    return { failed: 0, loading: 1, draining: 1, ready: 2, unloaded: 3 }[m.state];
+  };
   const order = new Intl.Collator("en", { numeric: true });
   return [...models].sort((a, b) => rank(a) - rank(b) || order.compare(a.name, b.name));
 }
