@@ -25,9 +25,9 @@ const streaming = (...pieces: Uint8Array[]): typeof fetch =>
     );
 
 async function read(fetcher: typeof fetch) {
-  const seen = { text: "", reasons: [] as string[], usage: null as unknown };
+  const seen = { thoughts: "", text: "", reasons: [] as string[], usage: null as unknown };
   const run = complete("m", [], {
-    thinking: () => undefined,
+    thinking: (piece) => (seen.thoughts += piece),
     answer: (piece) => (seen.text += piece),
     finish: (reason) => seen.reasons.push(reason),
     usage: (usage) => (seen.usage = usage),
@@ -40,7 +40,7 @@ describe("a completion", () => {
     const bytes = encoder.encode(WHOLE);
     for (let cut = 0; cut <= bytes.length; cut++) {
       const seen = await read(streaming(bytes.slice(0, cut), bytes.slice(cut)));
-      expect(seen).toEqual({ text: "Grüße!", reasons: ["stop"], usage: USAGE, error: null });
+      expect(seen).toEqual({ thoughts: "", text: "Grüße!", reasons: ["stop"], usage: USAGE, error: null });
     }
   });
   it("that ends without [DONE] broke off, and keeps what came", async () => {
@@ -50,6 +50,29 @@ describe("a completion", () => {
   it("tells an error in mid-stream", async () => {
     const body = delta("half") + data({ error: { message: "The engine ended.", code: "engine_lost", hint: "Ask again." } });
     expect(await read(streaming(encoder.encode(body)))).toMatchObject({ text: "half", error: { message: "The engine ended.", hint: "Ask again." } });
+  });
+  it("keeps what the model thinks apart, by either name", async () => {
+    const body = data({ choices: [{ delta: { reasoning_content: "Hm, " } }] }) + data({ choices: [{ delta: { reasoning: "so." } }] }) + delta("Yes.", "length") + "data: [DONE]\n\n";
+    expect(await read(streaming(encoder.encode(body)))).toMatchObject({ thoughts: "Hm, so.", text: "Yes.", reasons: ["length"], error: null });
+  });
+  it("passes over chunks that make no sense, comments and unknown events", async () => {
+    const odd = ["data: {\n\n", "data: null\n\n", "data: 7\n\n", data({}), data({ choices: [] }), data({ choices: [{}] }), data({ choices: [{ delta: { content: null } }] }), ": 42%\n\n", "event: news\ndata: x\n\n"];
+    expect(await read(streaming(encoder.encode(odd.join("") + WHOLE)))).toMatchObject({ text: "Grüße!", error: null });
+  });
+  it("is whole once [DONE] came, even if the connection dies then", async () => {
+    const dies: typeof fetch = async () => {
+      let told = false;
+      return new Response(
+        new ReadableStream({
+          pull(c) {
+            if (told) c.error(new TypeError("reset"));
+            else c.enqueue(encoder.encode(WHOLE));
+            told = true;
+          },
+        }),
+      );
+    };
+    expect(await read(dies)).toMatchObject({ text: "Grüße!", error: null });
   });
   it("tells an error before the stream", async () => {
     const fetcher: typeof fetch = async () => Response.json({ error: { message: "no", code: "c", hint: "h" } }, { status: 503 });
