@@ -9,6 +9,8 @@
     │  └─ ModelNotFound
     ├─ Unsupported            this part can't do that (a backend that can't pull, say)
     ├─ Unavailable            a part that is needed is missing or down
+    │  ├─ Overloaded          too many wait already
+    │  ├─ NoRoom              a model does not fit beside those that must stay
     │  ├─ LoadFailed          a model could not be loaded
     │  ├─ EngineLost          the engine went away while it was in use
     │  ├─ UpstreamFailed      an endpoint answered with nonsense, too late or not at all
@@ -34,7 +36,9 @@ __all__ = [
     "EngineLost",
     "LoadFailed",
     "ModelNotFound",
+    "NoRoom",
     "NotFound",
+    "Overloaded",
     "PluginError",
     "Unavailable",
     "Unsupported",
@@ -106,6 +110,19 @@ class Unavailable(CerberusError):
     """A part that is needed is missing or down."""
 
     code = "unavailable"
+
+
+class Overloaded(Unavailable):
+    """Too many wait already; asking again later may help."""
+
+    code = "overloaded"
+    retry_after_s = 1
+
+
+class NoRoom(Unavailable):
+    """A model does not fit beside those that must stay; says what is missing."""
+
+    code = "no_room"
 
 
 class LoadFailed(Unavailable):

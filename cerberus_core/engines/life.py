@@ -6,7 +6,6 @@ happen in the same step, and so does the owner's decision to drain.
 """
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Callable
 from datetime import datetime
@@ -22,6 +21,7 @@ from cerberus_core.platform import Clock
 from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
 
 from .policy import ModelPolicy, backoff_s
+from .queue import Queue
 
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
@@ -42,7 +42,7 @@ class Life:
     ) -> None:
         self.model = model
         self.state: ModelState = "unloaded"
-        self.in_flight = 0
+        self.queue = Queue(limit=policy.concurrency, longest=policy.queue_limit)
         self.endpoint: Endpoint | None = None
         self._backend = backend
         self._policy = policy
@@ -56,7 +56,7 @@ class Life:
         self._retry_at = 0.0
         self._ready_at = 0.0
         self._owner = anyio.CancelScope()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._load_asked = False
         self._wake = asyncio.Event()
         self._unload_asked = False
         self._unloaded = asyncio.Event()
@@ -80,35 +80,37 @@ class Life:
             in_flight=self.in_flight,
         )
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that use it now."""
+        return self.queue.in_flight
+
     # What requests call.
 
     def try_enter(self) -> bool:
-        """Count a request in if the model is ready."""
-        if self.state != "ready" or self._unload_asked:
-            return False
-        self.in_flight += 1
-        return True
+        """Count a request in if the model is ready and nobody waits."""
+        return self.queue.try_enter()
 
     async def enter(self) -> float:
-        """Wait until the model is ready and count a request in; seconds waited.
+        """Wait until the model is ready and it is our turn; counted in then. Seconds waited.
 
-        Raises what the load raised. A caller that is cancelled is forgotten.
+        Raises what the load raised, and `Overloaded`. A caller that is cancelled is forgotten.
         """
+        if self.queue.try_enter():
+            return 0.0
         began = self._clock.monotonic()
-        while not self.try_enter():
-            self._refuse_while_backing_off()
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
-            self._wake.set()
-            try:
-                await waiter
-            finally:
-                self._waiters.discard(waiter)
+        self._refuse_while_backing_off()
+        place = self.queue.join()
+        self._wake.set()
+        await self.queue.wait(place)
+        if self.endpoint is None:  # lost between the word and this step
+            self.leave()
+            raise EngineLost(self._lost or f"The engine of {self.model.id} is gone")
         return self._clock.monotonic() - began
 
     def leave(self) -> None:
         """Count a request out. Idleness starts here, not when it began."""
-        self.in_flight -= 1
+        self.queue.leave()
         self._last_used = self._clock.now()
         self._idle_since = self._clock.monotonic()
         if self._unload_asked and self.in_flight == 0:
@@ -116,7 +118,7 @@ class Life:
 
     async def unload(self) -> None:
         """Ask for the unload and wait for it. Requests that run are let finish."""
-        if self.state in ("unloaded", "failed") and not self._waiters:
+        if self.state in ("unloaded", "failed") and not self._wanted:
             return
         self._unloaded.clear()
         self.ask_unload()
@@ -124,9 +126,10 @@ class Life:
 
     def ask_unload(self) -> None:
         """Unload as soon as nobody uses it; a load in progress is broken off."""
-        if self.state in ("unloaded", "failed") and not self._waiters:
+        if self.state in ("unloaded", "failed") and not self._wanted:
             return
         self._unload_asked = True
+        self.queue.close()
         if self._loading is not None:
             self._loading.cancel()
         self._wake.set()
@@ -136,20 +139,17 @@ class Life:
         """Start loading without waiting for it."""
         self._refuse_while_backing_off()
         if self.state in ("unloaded", "failed"):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            waiter.add_done_callback(self._forget_asker)
-            self._waiters.add(waiter)
+            self._load_asked = True
             self._wake.set()
 
-    def _forget_asker(self, waiter: asyncio.Future[None]) -> None:
-        self._waiters.discard(waiter)
-        if not waiter.cancelled():
-            waiter.exception()  # nobody waits for it: the state tells
+    @property
+    def _wanted(self) -> bool:
+        return self._load_asked or len(self.queue) > 0
 
     def retire(self) -> bool:
         """End the owner task of a model that is gone; False while it is loaded."""
         there = not self.model.managed and self.in_flight == 0  # nothing is loaded for it
-        if self._waiters or not (there or self.state in ("unloaded", "failed")):
+        if self._wanted or not (there or self.state in ("unloaded", "failed")):
             return False
         self._owner.cancel()
         return True
@@ -172,20 +172,21 @@ class Life:
                     if await self._load():
                         await self._serve()
         finally:
-            self._fail_waiters(Unavailable("Cerberus is shutting down"))
+            self.queue.fail(Unavailable("Cerberus is shutting down"))
             if self.state in ("ready", "draining", "loading"):
                 with anyio.CancelScope(shield=True):
                     await self._drop("unloaded")
 
     async def _until_wanted(self) -> None:
-        while not self._waiters:
+        while not self._wanted:
             self._wake.clear()
             await self._wake.wait()
 
     async def _load(self) -> bool:
+        self._load_asked = False
         if self._unload_asked:
             self._unload_asked = False
-            self._fail_waiters(self._unloaded_meanwhile())
+            self.queue.fail(self._unloaded_meanwhile())
             self._unloaded.set()
             return False
         self.endpoint = None
@@ -216,12 +217,12 @@ class Life:
         finally:
             scope, self._loading = self._loading, None
         if self._unload_asked or self.endpoint is None or scope is None or scope.cancelled_caught:
-            self._fail_waiters(self._unloaded_meanwhile())
+            self.queue.fail(self._unloaded_meanwhile())
             await self._drop("unloaded")
             return False
         self._ready_at = self._idle_since = self._clock.monotonic()
         self._set("ready")
-        self._release_waiters()
+        self.queue.open()
         return True
 
     async def _serve(self) -> None:
@@ -235,8 +236,6 @@ class Life:
                     break
                 if self.in_flight == 0 and (self._unload_asked or self._idle_for_too_long()):
                     break
-                if not self._unload_asked:
-                    self._release_waiters()
                 await self._wait(self._until_idle_limit())
             tasks.cancel_scope.cancel()
         if self._lost is None:
@@ -247,7 +246,7 @@ class Life:
                 self._failures = 0
             self._count_failure()
             self._failure = self._lost
-            self._fail_waiters(EngineLost(self._lost))
+            self.queue.fail(EngineLost(self._lost))
             await self._drop("failed")
 
     async def _watch_engine(self) -> None:
@@ -256,11 +255,13 @@ class Life:
         except Exception as error:  # noqa: BLE001 - foreign code; treated as a lost engine
             reason = f"{type(error).__name__}: {error}"
         _log.warning("engine_lost", model=self.model.id, reason=reason)
+        self.queue.close()
         self._lost = reason
         self._lost_event.set()
         self._wake.set()
 
     async def _drop(self, then: ModelState) -> None:
+        self.queue.close()
         self._set("draining")
         try:
             await self._backend.unload(self.model)
@@ -311,7 +312,7 @@ class Life:
         self._unload_asked = False
         self._set("failed")
         self._unloaded.set()
-        self._fail_waiters(error)
+        self.queue.fail(error)
 
     def _count_failure(self) -> None:
         self._failures += 1
@@ -333,15 +334,3 @@ class Life:
         )
         error.retry_after_s = math.ceil(left)
         raise error
-
-    def _release_waiters(self) -> None:
-        for waiter in list(self._waiters):
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _fail_waiters(self, error: CerberusError) -> None:
-        for waiter in list(self._waiters):
-            if not waiter.done():
-                waiter.set_exception(error)
-            with contextlib.suppress(KeyError):
-                self._waiters.remove(waiter)

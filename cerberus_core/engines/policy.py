@@ -18,6 +18,10 @@ class ModelPolicy:
 
     ttl_s: float
     plan: LoadPlan = attrs.field(factory=LoadPlan)
+    concurrency: int | None = None
+    """Requests at the same time; None: as many as come."""
+    queue_limit: int | None = None
+    """Requests that may wait for it."""
 
 
 @attrs.frozen(kw_only=True)
