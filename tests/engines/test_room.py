@@ -1,0 +1,204 @@
+"""Admission to memory, on models made of paper and a clock turned by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from cerberus_core.engines.residency import Footprint, Go, MakeRoom, Pool, Resident, Want
+from cerberus_core.engines.room import Room, RoomRules
+from cerberus_core.errors import NoRoom
+from cerberus_core.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+class Paper:
+    """A model that takes memory, is in use or idle, and leaves when it may."""
+
+    def __init__(self, house: "House", model: str, mib: int, **facts: Any) -> None:
+        self.house, self.model, self.mib, self.facts = house, model, mib, facts
+        self.here = True
+        self.asked = 0
+
+    def resident(self, footprint: Footprint) -> Resident | None:
+        return Resident(model=self.model, footprint=footprint, **self.facts) if self.here else None
+
+    def ask_unload(self) -> None:
+        self.asked += 1
+        if not self.facts.get("busy"):
+            self.go()
+
+    def done(self) -> None:
+        """Its last request has ended."""
+        self.facts["busy"] = False
+        if self.asked:
+            self.go()
+        self.house.room.changed()
+
+    def go(self) -> None:
+        self.here = False
+        if self.house.comes_back:
+            self.house.free += self.mib
+        self.house.room.changed()
+
+
+class House:
+    def __init__(self, clock: FakeClock, rules: RoomRules) -> None:
+        self.clock = clock
+        self.models: dict[str, Paper] = {}
+        self.free = 1000
+        self.comes_back = True
+        self.sizes: dict[str, int] = {}
+        self.room = Room(lambda: self.models, self.pools, self.footprint, rules=rules, clock=clock)
+
+    async def pools(self) -> Sequence[Pool]:
+        await asyncio.sleep(0)
+        return [Pool(name="host", total=1000, free=self.free, budget=1000)]
+
+    def footprint(self, model: str) -> Footprint:
+        return {"host": self.sizes.get(model, 0)}
+
+    def add(self, model: str, mib: int, **facts: Any) -> Paper:
+        self.sizes[model] = mib
+        self.free -= mib
+        self.models[model] = Paper(self, model, mib, **facts)
+        return self.models[model]
+
+    def ask(self, model: str, mib: int) -> "asyncio.Task[list[tuple[str, str]]]":
+        self.sizes[model] = mib
+        paper = self.models.setdefault(model, Paper(self, model, mib))
+        paper.here = False
+        want = Want(model=model, footprint={"host": mib})
+        return asyncio.create_task(self.room.admit(want))
+
+    async def rest(self) -> None:
+        await self.clock.advance(0)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    clock = FakeClock()
+    house = House(clock, RoomRules(max_wait_s=30, settle_s=5))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(house.room.run)
+        yield house
+        tasks.cancel_scope.cancel()
+
+
+async def test_there_is_room_at_once(house: House) -> None:
+    task = house.ask("a", 400)
+    await house.rest()
+    assert task.result() == []
+
+
+async def test_what_is_promised_is_not_given_twice(house: House) -> None:
+    first, second = house.ask("a", 600), house.ask("b", 600)
+    await house.rest()
+    assert (first.done(), second.done()) == (True, False)
+    assert house.room.waits_for("b") == ("a",)
+    house.models["a"].here = True  # it is loaded now, and idle
+    house.free -= 600
+    house.room.settled("a")
+    await house.clock.advance(0.25)
+    assert [model for model, _ in second.result()] == ["a"]
+
+
+async def test_an_idle_model_leaves_and_who_left_is_told(house: House) -> None:
+    house.add("old", 700, idle_s=90)
+    task = house.ask("a", 600)
+    await house.clock.advance(0.25)
+    assert [model for model, _ in task.result()] == ["old"]
+    assert not house.models["old"].here
+
+
+async def test_memory_that_is_slow_to_come_back_is_waited_for(house: House) -> None:
+    house.add("old", 400, idle_s=90)
+    house.add("other", 400, idle_s=10)
+    house.comes_back = False
+    task = house.ask("a", 500)
+    await house.clock.advance(2)
+    assert not task.done()
+    assert house.models["other"].here, "nobody else is sent away meanwhile"
+    house.free += 400
+    await house.clock.advance(0.25)
+    assert task.done()
+    assert house.models["other"].here
+
+
+async def test_memory_that_does_not_come_back_is_no_reason_to_wait_for_ever(house: House) -> None:
+    house.add("old", 400, idle_s=90)
+    house.comes_back = False
+    task = house.ask("a", 800)
+    await house.clock.advance(6)
+    with pytest.raises(NoRoom, match="200 MiB of host"):
+        task.result()
+
+
+async def test_models_in_use_are_waited_for_and_then_asked_to_leave(house: House) -> None:
+    busy = house.add("busy", 700, busy=True)
+    task = house.ask("a", 600)
+    await house.clock.advance(29)
+    assert (busy.asked, house.room.waits_for("a")) == (0, ("busy",))
+    await house.clock.advance(2)
+    assert busy.asked == 1
+    assert busy.here, "its request goes on"
+    busy.done()
+    await house.clock.advance(0.25)
+    assert task.done()
+
+
+async def test_one_that_falls_idle_in_time_makes_room_at_once(house: House) -> None:
+    busy = house.add("busy", 700, busy=True)
+    task = house.ask("a", 600)
+    await house.clock.advance(3)
+    busy.done()
+    await house.clock.advance(0.25)
+    assert [model for model, _ in task.result()] == ["busy"]
+
+
+async def test_who_needs_nobody_to_leave_may_pass_the_one_that_waits(house: House) -> None:
+    house.add("busy", 700, busy=True)
+    big, small = house.ask("big", 600), house.ask("small", 200)
+    await house.rest()
+    assert (big.done(), small.done()) == (False, True)
+
+
+async def test_one_that_gives_up_is_forgotten(house: House) -> None:
+    busy = house.add("busy", 700, busy=True)
+    task = house.ask("a", 600)
+    await house.rest()
+    task.cancel()
+    await house.clock.advance(60)
+    assert busy.asked == 0
+    later = house.ask("b", 100)
+    await house.rest()
+    assert later.done()
+
+
+async def test_one_that_is_cancelled_as_it_is_let_in_takes_nothing(house: House) -> None:
+    first = house.ask("a", 800)
+    while not house.room._promised:
+        await asyncio.sleep(0)
+    first.cancel()
+    await house.rest()
+    second = house.ask("b", 800)
+    await house.rest()
+    assert second.done()
+
+
+async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:
+    task = house.ask("a", 1500)
+    await house.rest()
+    with pytest.raises(NoRoom, match="There is no room for a: 500 MiB of host are missing"):
+        task.result()
+
+
+async def test_a_plan_tells_and_does_nothing(house: House) -> None:
+    house.add("old", 700, idle_s=90)
+    plan = await house.room.plan(Want(model="a", footprint={"host": 600}))
+    assert isinstance(plan, MakeRoom)
+    assert house.models["old"].here
+    assert await house.room.plan(Want(model="a", footprint={"host": 300})) == Go()
