@@ -8,6 +8,7 @@ happen in the same step, and so does the owner's decision to drain.
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NoReturn
 
@@ -15,13 +16,14 @@ import anyio
 import attrs
 import structlog
 
-from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, Unavailable
+from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, NoRoom, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
 
 from .policy import ModelPolicy, backoff_s
 from .queue import Queue
+from .residency import Footprint, Resident
 
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
@@ -39,15 +41,26 @@ class Life:
         policy: ModelPolicy,
         clock: Clock,
         changed: Callable[[ModelInfo], None],
+        *,
+        admitted: Callable[["Life"], AbstractAsyncContextManager[None]],
+        idle: Callable[["Life"], None],
+        ready: Callable[["Life", float], None],
     ) -> None:
+        """`admitted`: a load stands inside it, and waits in it for memory. `idle`: the last
+        request has left. `ready`: a load has ended well, after so many seconds.
+        """
         self.model = model
         self.state: ModelState = "unloaded"
         self.queue = Queue(limit=policy.concurrency, longest=policy.queue_limit)
         self.endpoint: Endpoint | None = None
         self._backend = backend
-        self._policy = policy
+        self.policy = policy
         self._clock = clock
         self._changed = changed
+        self._admitted = admitted
+        self._idle = idle
+        self._on_ready = ready
+        self._held_until = float("-inf")
         self._failure: str | None = None
         self._progress: LoadProgress | None = None
         self._last_used: datetime | None = None
@@ -57,6 +70,10 @@ class Life:
         self._ready_at = 0.0
         self._owner = anyio.CancelScope()
         self._load_asked = False
+        self.evicted: list[tuple[str, str]] = []
+        """Who left for the last load, and why."""
+        self.load_s = 1.0
+        """What the last load took, in seconds."""
         self._wake = asyncio.Event()
         self._unload_asked = False
         self._unloaded = asyncio.Event()
@@ -113,8 +130,31 @@ class Life:
         self.queue.leave()
         self._last_used = self._clock.now()
         self._idle_since = self._clock.monotonic()
-        if self._unload_asked and self.in_flight == 0:
-            self._wake.set()
+        if self.in_flight == 0:
+            self._idle(self)
+            if self._unload_asked:
+                self._wake.set()
+
+    def hold(self, seconds: float) -> None:
+        """Its user comes back soon: let others leave first for so long."""
+        self._held_until = self._clock.monotonic() + seconds
+
+    def resident(self, footprint: Footprint) -> Resident | None:
+        """What it is to those who make room; None while it takes none."""
+        if not self.model.managed or self.state not in ("ready", "draining"):
+            return None
+        now = self._clock.monotonic()
+        return Resident(
+            model=self.model.id,
+            footprint=footprint,
+            busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
+            pinned=self.policy.pinned,
+            held=now < self._held_until,
+            idle_s=now - self._idle_since,
+            reload_s=self.load_s,
+            group=self.policy.group,
+            exclusive=self.policy.exclusive,
+        )
 
     async def unload(self) -> None:
         """Ask for the unload and wait for it. Requests that run are let finish."""
@@ -197,9 +237,19 @@ class Life:
         self._set("loading")
         try:
             with anyio.CancelScope() as self._loading:
-                self.endpoint = await self._backend.load(
-                    self.model, self._policy.plan, self._report
-                )
+                async with self._admitted(self):
+                    began = self._clock.monotonic()
+                    self.endpoint = await self._backend.load(
+                        self.model, self.policy.plan, self._report
+                    )
+                    self.load_s = self._clock.monotonic() - began
+        except NoRoom as error:
+            # No fault of the model's: the next request may try at once.
+            self._unload_asked = False
+            self._set("unloaded")
+            self._unloaded.set()
+            self.queue.fail(error)
+            return False
         except CerberusError as error:
             self._load_failed(error)
             return False
@@ -223,6 +273,7 @@ class Life:
         self._ready_at = self._idle_since = self._clock.monotonic()
         self._set("ready")
         self.queue.open()
+        self._on_ready(self, self.load_s)
         return True
 
     async def _serve(self) -> None:
@@ -288,11 +339,11 @@ class Life:
             tasks.cancel_scope.cancel()
 
     def _until_idle_limit(self) -> float | None:
-        if self._policy.ttl_s <= 0 or not self.model.managed:
+        if self.policy.ttl_s <= 0 or not self.model.managed:
             return None
         if self.in_flight:
-            return self._policy.ttl_s  # it can't be over sooner than that
-        return max(0.0, self._idle_since + self._policy.ttl_s - self._clock.monotonic())
+            return self.policy.ttl_s  # it can't be over sooner than that
+        return max(0.0, self._idle_since + self.policy.ttl_s - self._clock.monotonic())
 
     def _idle_for_too_long(self) -> bool:
         left = self._until_idle_limit()

@@ -1,20 +1,28 @@
 """All models of all backends, by name."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 import anyio.abc
+import anyio.to_thread
+import structlog
 
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Notice, Problem
+from cerberus_core.platform.memory import taken_by
+from cerberus_core.values import Estimate, Eviction, ModelInfo, Notice, Plan, PoolInfo, Problem
 
 from .catalog import Catalog
+from .footprints import Expected, Footprints, merged
 from .lease import Lease
 from .life import Life
 from .policy import Policies, first_choice, index, not_found, strangers
+from .residency import Footprint, MakeRoom, Pool, Refuse, Wait, Want
+from .room import Room, RoomRules
+
+_log = structlog.get_logger("engines")
 
 
 class Manager:
@@ -32,7 +40,11 @@ class Manager:
         clock: Clock,
         changed: Callable[[ModelInfo], None] = lambda _: None,
         list_ttl_s: float = 5.0,
+        pools: Callable[[], Awaitable[Sequence[Pool]]] | None = None,
+        footprints: Footprints | None = None,
+        rules: RoomRules | None = None,
     ) -> None:
+        """`pools`: the memory there is; None: nobody looks at memory."""
         self._backends = backends
         self._policies = policies
         self._clock = clock
@@ -42,6 +54,17 @@ class Manager:
         self._names: dict[str, str] = {}
         self._listed: dict[str, ModelInfo] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._pools = pools
+        self._footprints = footprints or Footprints()
+        self._expected: dict[str, Footprint] = {}
+        self._unmeasured: set[str] = set()
+        self._room = Room(
+            lambda: self._lives,
+            self._memory,
+            lambda model: self._expected.get(model, {}),
+            rules=rules or RoomRules(),
+            clock=clock,
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Manager"]:
@@ -49,6 +72,7 @@ class Manager:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                tasks.start_soon(self._room.run)
                 try:
                     yield self
                 finally:
@@ -157,6 +181,104 @@ class Manager:
         await self._backends[life.model.backend].remove(life.model)
         await self._refresh(fresh=True)
 
+    async def plan(self, name: str) -> Plan:
+        """What loading a model would take and do, without doing it."""
+        life = await self._find(name)
+        self._check_usable(life)
+        want, expected = await self._want(life)
+        decision = await self._room.plan(want)
+        return Plan(
+            model=life.model.id,
+            loaded=life.model.managed is False or life.state in ("ready", "draining"),
+            footprint=dict(expected.footprint),
+            source=expected.source,
+            load_s=self._footprints.load_s(life.model.id, life.policy.plan),
+            evict=[
+                Eviction(model=model, why=why)
+                for model, why in (decision.leave if isinstance(decision, MakeRoom) else ())
+            ],
+            waits_for=list(decision.busy) if isinstance(decision, Wait) else [],
+            missing=dict(decision.missing) if isinstance(decision, Refuse) else {},
+            why=decision.why if isinstance(decision, Refuse) else None,
+            pools=[
+                PoolInfo(name=p.name, total_mib=p.total, free_mib=p.free, budget_mib=p.budget)
+                for p in await self._memory()
+            ],
+        )
+
+    # Memory.
+
+    async def _memory(self) -> Sequence[Pool]:
+        return () if self._pools is None else await self._pools()
+
+    async def _want(self, life: Life) -> tuple[Want, Expected]:
+        pools = await self._memory()
+        estimate: Estimate | None = None
+        try:
+            estimate = await self._backends[life.model.backend].estimate(
+                life.model, life.policy.plan
+            )
+        except Exception as error:  # noqa: BLE001 - foreign code; a model of unknown size loads too
+            _log.warning("estimate_failed", model=life.model.id, error=str(error))
+        expected = self._footprints.expected(life.model.id, life.policy.plan, estimate, pools)
+        if not pools:
+            expected = Expected({}, "unknown")
+        policy = life.policy
+        want = Want(
+            model=life.model.id,
+            footprint=expected.footprint,
+            group=policy.group,
+            exclusive=policy.exclusive,
+        )
+        return want, expected
+
+    @asynccontextmanager
+    async def _admitted(self, life: Life) -> AsyncIterator[None]:
+        if not life.model.managed:
+            yield
+            return
+        want, _ = await self._want(life)
+        self._expected[life.model.id] = want.footprint
+        life.evicted = await self._room.admit(want)
+        try:
+            yield
+        finally:
+            self._room.settled(life.model.id)
+
+    def _fell_idle(self, life: Life) -> None:
+        self._room.changed()
+        if life.model.id in self._unmeasured and self._tasks is not None:
+            # Once more after the first answers: not all is touched by the load.
+            self._unmeasured.discard(life.model.id)
+            self._tasks.start_soon(self._measure, life)
+
+    def _became_ready(self, life: Life, seconds: float) -> None:
+        if life.model.managed and self._tasks is not None:
+            self._unmeasured.add(life.model.id)
+            self._tasks.start_soon(self._measure, life, seconds)
+
+    async def _measure(self, life: Life, load_s: float | None = None) -> None:
+        backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        now = self._clock.now()
+        try:
+            told = await backend.taken(model)
+            pids = backend.processes(model)
+        except Exception as error:  # noqa: BLE001 - foreign code; nothing is learned
+            _log.warning("measure_failed", model=model.id, error=str(error))
+            return
+
+        def learn() -> Footprint:
+            taken = dict(told) if told is not None else merged(taken_by(pids), {})
+            if taken:
+                self._footprints.learn_taken(model.id, plan, taken, now)
+            if load_s is not None:
+                self._footprints.learn_load(model.id, plan, load_s, now)
+            return taken
+
+        taken = await anyio.to_thread.run_sync(learn)
+        if taken and life.endpoint is not None:
+            self._expected[model.id] = taken
+
     async def _find(self, name: str) -> Life:
         await self._refresh(fresh=False)
         model_id = self._names.get(name)
@@ -212,6 +334,9 @@ class Manager:
                     self._policies.of(model.id),
                     self._clock,
                     self._changed,
+                    admitted=self._admitted,
+                    idle=self._fell_idle,
+                    ready=self._became_ready,
                 )
                 self._lives[model.id] = life
                 self._tasks.start_soon(life.run, name=f"model {model.id}")

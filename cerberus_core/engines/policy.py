@@ -22,6 +22,14 @@ class ModelPolicy:
     """Requests at the same time; None: as many as come."""
     queue_limit: int | None = None
     """Requests that may wait for it."""
+    pinned: bool = False
+    """Never leaves for another model."""
+    preload: bool = False
+    """Loaded at the start."""
+    group: str | None = None
+    """Lives with the models of its group alone."""
+    exclusive: bool = False
+    """Lives alone."""
 
 
 @attrs.frozen(kw_only=True)

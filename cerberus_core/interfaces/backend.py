@@ -2,12 +2,13 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cerberus_core.errors import Unsupported
 from cerberus_core.values import (
     Availability,
     Endpoint,
+    Estimate,
     LoadPlan,
     LoadProgress,
     ModelInfo,
@@ -68,6 +69,24 @@ class Backend(ABC):
         """
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
+
+    async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        """What loading `model` would take; None where nothing can be said. Quick."""
+        return None
+
+    def processes(self, model: ModelInfo) -> Sequence[int]:
+        """The process ids of a loaded model's engine, for its memory to be measured.
+
+        Empty where it is not a process of its own.
+        """
+        return ()
+
+    async def taken(self, model: ModelInfo) -> Mapping[str, int] | None:
+        """MiB that a loaded model takes of `host` and `gpu`, where its server tells.
+
+        None where it doesn't; `processes` are measured then.
+        """
+        return None
 
     async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
         """Fetch a model; `ref` is in this backend's own notation. Resumes what was begun."""

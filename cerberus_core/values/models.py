@@ -80,6 +80,23 @@ class LoadPlan:
 
 
 @attrs.frozen(kw_only=True)
+class Estimate:
+    """What a loaded model is expected to take, in MiB."""
+
+    weights_mib: int
+    cache_mib: int = 0
+    """Keys and values of all contexts."""
+    extra_mib: int = 0
+    """Buffers to compute in, and the engine itself."""
+    on_gpu: bool = True
+    """Goes to the GPUs where there are any."""
+
+    @property
+    def total_mib(self) -> int:
+        return self.weights_mib + self.cache_mib + self.extra_mib
+
+
+@attrs.frozen(kw_only=True)
 class LoadProgress:
     """A sign of life of a load: any one puts off the stall limit."""
 
@@ -118,3 +135,42 @@ class Availability:
     hint: str | None = None
     warnings: tuple[str, ...] = ()
     """What is wrong in its settings although it works: a folder that isn't there, say."""
+
+
+@attrs.frozen(kw_only=True)
+class PoolInfo:
+    """One memory: `host`, or a GPU's. In MiB."""
+
+    name: str
+    total_mib: int
+    free_mib: int
+    budget_mib: int
+    """What all models together may take of it."""
+
+
+@attrs.frozen(kw_only=True)
+class Eviction:
+    """A model that has to leave, or had to."""
+
+    model: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What loading a model would take and do."""
+
+    model: str
+    loaded: bool
+    footprint: dict[str, int]
+    """MiB by pool; empty where unknown."""
+    source: Literal["learned", "estimated", "unknown"]
+    load_s: float | None
+    """What earlier loads took, in seconds."""
+    evict: list[Eviction]
+    waits_for: list[str]
+    """Models in use that stand in the way."""
+    missing: dict[str, int]
+    why: str | None
+    """Why it can't be loaded, where it can't."""
+    pools: list[PoolInfo]

@@ -1,0 +1,110 @@
+"""What models take: estimated before the first load, learned from the loads there were."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import attrs
+
+from cerberus_core.store import Database
+from cerberus_core.values import Estimate, LoadPlan
+
+from .residency import Footprint, Pool
+
+HOST = "host"
+Source = Literal["learned", "estimated", "unknown"]
+_NEWER = 0.5
+"""Weight of the newest load time against those before."""
+
+
+@attrs.frozen
+class Expected:
+    """A footprint, and where it comes from."""
+
+    footprint: Footprint
+    source: Source
+
+
+class Footprints:
+    """Learned footprints and load times by model and plan, kept in the state file."""
+
+    def __init__(self, database: Database | None = None) -> None:
+        """Blocking where there is a database."""
+        self._database = database
+        self._taken: dict[tuple[str, str], dict[str, int]] = {}
+        self._seconds: dict[tuple[str, str], float] = {}
+        if database is not None:
+            for model, plan, pool, mib in database.read(
+                "SELECT model, plan, pool, mib FROM footprints"
+            ):
+                self._taken.setdefault((model, plan), {})[pool] = mib
+            for model, plan, seconds in database.read(
+                "SELECT model, plan, seconds FROM load_times"
+            ):
+                self._seconds[model, plan] = seconds
+
+    def expected(
+        self, model: str, plan: LoadPlan, estimate: Estimate | None, pools: Sequence[Pool]
+    ) -> Expected:
+        """The learned one, else the estimate laid out over the pools."""
+        taken = self._taken.get((model, plan_key(plan)))
+        if taken:
+            return Expected(taken, "learned")
+        if estimate is None:
+            return Expected({}, "unknown")
+        return Expected(lay_out(estimate, pools), "estimated")
+
+    def load_s(self, model: str, plan: LoadPlan) -> float | None:
+        """Seconds that a load of it takes; None where it was never loaded."""
+        return self._seconds.get((model, plan_key(plan)))
+
+    def learn_taken(self, model: str, plan: LoadPlan, taken: Footprint, now: datetime) -> None:
+        """Keep what a model really took. Blocking where there is a database."""
+        key = (model, plan_key(plan))
+        self._taken[key] = dict(taken)
+        self._write(
+            "INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)",
+            [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()],
+        )
+
+    def learn_load(self, model: str, plan: LoadPlan, seconds: float, now: datetime) -> None:
+        """Keep how long a load took. Blocking where there is a database."""
+        key = (model, plan_key(plan))
+        before = self._seconds.get(key, seconds)
+        self._seconds[key] = before + (seconds - before) * _NEWER
+        self._write(
+            "INSERT OR REPLACE INTO load_times VALUES (?, ?, ?, ?)",
+            [(*key, self._seconds[key], now.isoformat())],
+        )
+
+    def _write(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        if self._database is not None:
+            self._database.write(sql, rows)
+
+
+def plan_key(plan: LoadPlan) -> str:
+    """What of a plan decides on memory, as text."""
+    values = attrs.asdict(plan)
+    return ",".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def lay_out(estimate: Estimate, pools: Sequence[Pool]) -> Footprint:
+    """An estimate over the pools: the GPUs as far as they go, the rest in the host's memory.
+
+    Over several GPUs it is spread as engines do, in proportion to their size.
+    """
+    gpus = [pool for pool in pools if pool.name != HOST] if estimate.on_gpu else []
+    room = sum(gpu.budget for gpu in gpus)
+    on_gpus = min(estimate.total_mib, room)
+    parts: dict[str, int] = {}
+    for gpu in gpus:
+        parts[gpu.name] = -(-on_gpus * gpu.budget // room) if room else 0
+    rest = estimate.total_mib - on_gpus
+    if rest or not gpus:
+        parts[HOST] = rest
+    return {name: mib for name, mib in parts.items() if mib}
+
+
+def merged(host_mib: int | None, gpus: Mapping[str, int]) -> Footprint:
+    """What was measured, as a footprint."""
+    return {**({HOST: host_mib} if host_mib else {}), **{k: v for k, v in gpus.items() if v}}
