@@ -6,23 +6,20 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.abc
 import anyio.to_thread
-import structlog
 
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.platform.memory import taken_by
-from cerberus_core.values import Estimate, Eviction, ModelInfo, Notice, Plan, PoolInfo, Problem
+from cerberus_core.values import ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
-from .footprints import Expected, Footprints, merged
+from .footprints import Footprints
 from .lease import Lease
 from .life import Life
+from .memory import Memory
 from .policy import Policies, first_choice, index, not_found, strangers
-from .residency import Footprint, MakeRoom, Pool, Refuse, Wait, Want
-from .room import Room, RoomRules
-
-_log = structlog.get_logger("engines")
+from .residency import Pool
+from .room import RoomRules
 
 
 class Manager:
@@ -54,14 +51,11 @@ class Manager:
         self._names: dict[str, str] = {}
         self._listed: dict[str, ModelInfo] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._pools = pools
-        self._footprints = footprints or Footprints()
-        self._expected: dict[str, Footprint] = {}
-        self._unmeasured: set[str] = set()
-        self._room = Room(
+        self._memory = Memory(
+            backends,
             lambda: self._lives,
-            self._memory,
-            lambda model: self._expected.get(model, {}),
+            pools=pools,
+            footprints=footprints or Footprints(),
             rules=rules or RoomRules(),
             clock=clock,
         )
@@ -72,7 +66,7 @@ class Manager:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                tasks.start_soon(self._room.run)
+                tasks.start_soon(self._memory.run)
                 try:
                     yield self
                 finally:
@@ -185,99 +179,7 @@ class Manager:
         """What loading a model would take and do, without doing it."""
         life = await self._find(name)
         self._check_usable(life)
-        want, expected = await self._want(life)
-        decision = await self._room.plan(want)
-        return Plan(
-            model=life.model.id,
-            loaded=life.model.managed is False or life.state in ("ready", "draining"),
-            footprint=dict(expected.footprint),
-            source=expected.source,
-            load_s=self._footprints.load_s(life.model.id, life.policy.plan),
-            evict=[
-                Eviction(model=model, why=why)
-                for model, why in (decision.leave if isinstance(decision, MakeRoom) else ())
-            ],
-            waits_for=list(decision.busy) if isinstance(decision, Wait) else [],
-            missing=dict(decision.missing) if isinstance(decision, Refuse) else {},
-            why=decision.why if isinstance(decision, Refuse) else None,
-            pools=[
-                PoolInfo(name=p.name, total_mib=p.total, free_mib=p.free, budget_mib=p.budget)
-                for p in await self._memory()
-            ],
-        )
-
-    # Memory.
-
-    async def _memory(self) -> Sequence[Pool]:
-        return () if self._pools is None else await self._pools()
-
-    async def _want(self, life: Life) -> tuple[Want, Expected]:
-        pools = await self._memory()
-        estimate: Estimate | None = None
-        try:
-            estimate = await self._backends[life.model.backend].estimate(
-                life.model, life.policy.plan
-            )
-        except Exception as error:  # noqa: BLE001 - foreign code; a model of unknown size loads too
-            _log.warning("estimate_failed", model=life.model.id, error=str(error))
-        expected = self._footprints.expected(life.model.id, life.policy.plan, estimate, pools)
-        if not pools:
-            expected = Expected({}, "unknown")
-        policy = life.policy
-        want = Want(
-            model=life.model.id,
-            footprint=expected.footprint,
-            group=policy.group,
-            exclusive=policy.exclusive,
-        )
-        return want, expected
-
-    @asynccontextmanager
-    async def _admitted(self, life: Life) -> AsyncIterator[None]:
-        if not life.model.managed:
-            yield
-            return
-        want, _ = await self._want(life)
-        self._expected[life.model.id] = want.footprint
-        life.evicted = await self._room.admit(want)
-        try:
-            yield
-        finally:
-            self._room.settled(life.model.id)
-
-    def _fell_idle(self, life: Life) -> None:
-        self._room.changed()
-        if life.model.id in self._unmeasured and self._tasks is not None:
-            # Once more after the first answers: not all is touched by the load.
-            self._unmeasured.discard(life.model.id)
-            self._tasks.start_soon(self._measure, life)
-
-    def _became_ready(self, life: Life, seconds: float) -> None:
-        if life.model.managed and self._tasks is not None:
-            self._unmeasured.add(life.model.id)
-            self._tasks.start_soon(self._measure, life, seconds)
-
-    async def _measure(self, life: Life, load_s: float | None = None) -> None:
-        backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
-        now = self._clock.now()
-        try:
-            told = await backend.taken(model)
-            pids = backend.processes(model)
-        except Exception as error:  # noqa: BLE001 - foreign code; nothing is learned
-            _log.warning("measure_failed", model=model.id, error=str(error))
-            return
-
-        def learn() -> Footprint:
-            taken = dict(told) if told is not None else merged(taken_by(pids), {})
-            if taken:
-                self._footprints.learn_taken(model.id, plan, taken, now)
-            if load_s is not None:
-                self._footprints.learn_load(model.id, plan, load_s, now)
-            return taken
-
-        taken = await anyio.to_thread.run_sync(learn)
-        if taken and life.endpoint is not None:
-            self._expected[model.id] = taken
+        return await self._memory.plan(life)
 
     async def _find(self, name: str) -> Life:
         await self._refresh(fresh=False)
@@ -334,9 +236,9 @@ class Manager:
                     self._policies.of(model.id),
                     self._clock,
                     self._changed,
-                    admitted=self._admitted,
-                    idle=self._fell_idle,
-                    ready=self._became_ready,
+                    admitted=self._memory.admitted,
+                    idle=self._memory.fell_idle,
+                    ready=self._memory.became_ready,
                 )
                 self._lives[model.id] = life
                 self._tasks.start_soon(life.run, name=f"model {model.id}")
