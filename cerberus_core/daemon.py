@@ -22,7 +22,8 @@ from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Services, build
 from cerberus_core.api.server import Server
 from cerberus_core.config import Config
-from cerberus_core.engines import Manager, policies_of
+from cerberus_core.engines import Footprints, Manager, RoomRules, host_pool, policies_of
+from cerberus_core.engines.residency import Pool
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
@@ -30,6 +31,7 @@ from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock, in_daemon_thread
 from cerberus_core.platform.limits import raise_open_files
 from cerberus_core.platform.listening import listen, url_of
+from cerberus_core.store import Database
 from cerberus_core.usage import Store
 
 _log = structlog.get_logger("daemon")
@@ -199,7 +201,12 @@ async def _running(
     """Every room, made and running; taken down in the opposite order."""
     keep, rotate_bytes = config.usage.keep, config.usage.rotate_mib << 20
     store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
+    database = await in_thread(lambda: Database(folders.state_file))
     bus = Bus()
+
+    async def pools() -> list[Pool]:
+        return [await in_thread(host_pool, config.engines.memory_mib)]
+
     try:
         # Foreign code, which may hang: a stop does not wait for it.
         plugins = await in_daemon_thread(
@@ -211,6 +218,11 @@ async def _running(
             clock=clock,
             changed=lambda model: bus.publish("model", model),
             list_ttl_s=config.engines.list_ttl_s,
+            pools=pools,
+            footprints=await in_thread(lambda: Footprints(database)),
+            rules=RoomRules(
+                max_loaded=config.engines.max_loaded, max_wait_s=config.engines.max_wait_s
+            ),
         )
         gateway = Gateway(
             manager,
@@ -227,7 +239,7 @@ async def _running(
         every_warning = [*warnings, *plugins.warnings]
         async with manager.running(), anyio.create_task_group() as tasks:
             tasks.start_soon(gateway.requests.tick)
-            tasks.start_soon(manager.models)
+            tasks.start_soon(manager.preload)
             try:
                 yield Services(
                     manager=manager,
@@ -245,7 +257,10 @@ async def _running(
                     plugins=plugins.reports,
                     public_config=settings.public(config),
                     config_file=str(folders.config_file),
-                    warnings=lambda: every_warning,
+                    warnings=lambda: [
+                        *every_warning,
+                        *([database.warning] if database.warning else []),
+                    ],
                     url=lambda: config.server.public_url or url,
                     version=cerberus_core.__version__,
                     started_at=clock.now(),
@@ -258,6 +273,7 @@ async def _running(
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
+            await in_thread(database.close)
 
 
 @asynccontextmanager

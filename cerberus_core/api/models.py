@@ -7,7 +7,7 @@ import attrs
 from litestar import Controller, Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery
 
-from cerberus_core.values import ModelInfo, Problem
+from cerberus_core.values import ModelInfo, Plan, Problem
 
 from .services import Given
 
@@ -58,6 +58,13 @@ class ModelsController(Controller):
     ) -> Response[ModelInfo]:
         """Lets its requests finish first; with `wait=false` answers at once, with 202."""
         return _answered(await services.manager.unload(_tail(request, "unload"), wait=wait), wait)
+
+    @post("/plan/{id:path}", summary="What loading a model would do", status_code=200)
+    async def plan(
+        self, services: Given, request: Request[Any, Any, Any], id: FromPath[str]
+    ) -> Plan:
+        """Memory it would take, who would leave for it, what is missing. Nothing is done."""
+        return await services.manager.plan(_tail(request, "plan"))
 
     @delete("/{id:path}", summary="Delete a model's files")
     async def remove(

@@ -14,6 +14,7 @@ from cerberus_core.errors import (
     CerberusError,
     ConfigError,
     NotFound,
+    Overloaded,
     Unavailable,
     Unsupported,
 )
@@ -28,6 +29,7 @@ _STATUS: list[tuple[type[CerberusError], int]] = [
     (Unsupported, 400),
     (NotFound, 404),
     (AlreadyRunning, 409),
+    (Overloaded, 429),
     (Unavailable, 503),
 ]
 

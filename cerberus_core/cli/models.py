@@ -148,6 +148,32 @@ def load(name: Name, json: Json = False) -> None:
 
 
 @app.command()
+def plan(name: Name, json: Json = False) -> None:
+    """Show what loading a model would take and do, without doing it."""
+    told = DaemonClient().post(model_path("plan", name))
+    if json:
+        say_json(told)
+        return
+    takes = ", ".join(f"{_size(mib)} of {pool}" for pool, mib in told["footprint"].items())
+    say(f"{told['model']} takes {takes or 'nobody knows how much'} ({told['source']}).")
+    if told["load_s"] is not None:
+        say(f"  loading     about {told['load_s']:.1f} s, from earlier loads")
+    for pool in told["pools"]:
+        free, budget = _size(pool["free_mib"]), _size(pool["budget_mib"])
+        say(f"  {pool['name']:11} {free} free of {_size(pool['total_mib'])}, {budget} for models")
+    for leaving in told["evict"]:
+        say(f"  leaves      {leaving['model']}: {leaving['why']}")
+    if told["loaded"]:
+        say("  It is loaded.")
+    elif told["waits_for"]:
+        say(f"  It would wait for {', '.join(told['waits_for'])}, in use now.")
+    elif told["why"]:
+        say(f"  It can't be loaded: {told['why']}.")
+    else:
+        say("  It can be loaded now.")
+
+
+@app.command()
 def unload(name: Name, json: Json = False) -> None:
     """Unload a model once its requests are done."""
     model = DaemonClient().post(model_path("unload", name), timeout=None)

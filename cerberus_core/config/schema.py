@@ -45,6 +45,14 @@ class EnginesConfig:
     """A model that was idle for so long is unloaded."""
     list_ttl_s: float = attrs.field(default=5.0, validator=rules.seconds(zero="no caching"))
     """How long a backend's list of models is kept."""
+    max_loaded: int | None = attrs.field(default=None, validator=rules.count())
+    """Models in memory at the same time; unset: as many as fit."""
+    memory_mib: int | None = attrs.field(default=None, validator=rules.count())
+    """What all models together may take of this machine's memory; unset: nine tenths of it."""
+    max_wait_s: float = attrs.field(default=30.0, validator=rules.seconds(zero="at once"))
+    """How long a load waits for models in use before they take no new requests."""
+    queue_limit: int = attrs.field(default=512, validator=rules.count())
+    """Requests that may wait for one model; more are refused with 429."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +74,16 @@ class ModelSettings:
     """Tokens of context for each request."""
     parallel: int | None = attrs.field(default=None, validator=rules.count())
     """Requests that the engine answers at the same time."""
+    concurrency: int | None = attrs.field(default=None, validator=rules.count())
+    """Requests that are passed on at the same time; the others wait their turn."""
+    pinned: bool = False
+    """Never leaves for another model."""
+    preload: bool = False
+    """Loaded when the daemon starts."""
+    group: str | None = attrs.field(default=None, validator=rules.word("the name of a group"))
+    """Lives with models of the same group alone."""
+    exclusive: bool = False
+    """Lives alone."""
 
 
 @attrs.frozen(kw_only=True)

@@ -5,8 +5,21 @@ leave. One task owns each model; everyone else asks it. It knows backends only
 as interface objects, and no HTTP.
 """
 
+from .footprints import Footprints
 from .lease import Lease
 from .manager import Manager
+from .memory import host_pool
 from .policy import ModelPolicy, Policies, can_chat, policies_of
+from .room import RoomRules
 
-__all__ = ["Lease", "Manager", "ModelPolicy", "Policies", "can_chat", "policies_of"]
+__all__ = [
+    "Footprints",
+    "Lease",
+    "Manager",
+    "ModelPolicy",
+    "Policies",
+    "RoomRules",
+    "can_chat",
+    "host_pool",
+    "policies_of",
+]

@@ -153,6 +153,12 @@ class Manager:
             life.ask_load()
         return life.info()
 
+    async def preload(self) -> None:
+        """List the models, and load those that the settings want at the start."""
+        for model in await self.models():
+            if model.managed and self._policies.of(model.id).preload and model.problem is None:
+                self._lives[model.id].ask_load()
+
     async def unload(self, name: str, *, wait: bool = True) -> ModelInfo:
         """Unload a model once its requests are done; a load in progress is broken off."""
         life = await self._find(name)

@@ -10,15 +10,26 @@ import structlog
 
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.platform.memory import taken_by
+from cerberus_core.platform.memory import host_memory, taken_by
 from cerberus_core.values import Estimate, Eviction, Plan, PoolInfo
 
-from .footprints import Expected, Footprints, merged
+from .footprints import HOST, Expected, Footprints, merged
 from .life import Life
 from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
 from .room import Room, RoomRules
 
 _log = structlog.get_logger("engines")
+
+
+HOST_SHARE = 0.9
+"""Of the machine's memory, for all models together, where no setting says otherwise."""
+
+
+def host_pool(budget_mib: int | None) -> Pool:
+    """This machine's memory now. Blocking, and quick."""
+    total, available = host_memory()
+    budget = int(total * HOST_SHARE) if budget_mib is None else budget_mib
+    return Pool(name=HOST, total=total, free=available, budget=budget)
 
 
 class Memory:

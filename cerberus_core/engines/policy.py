@@ -37,6 +37,7 @@ class Policies:
     """Policies and aliases of all models."""
 
     default_ttl_s: float = 600.0
+    queue_limit: int | None = None
     models: Mapping[str, ModelPolicy] = attrs.field(factory=dict)
     aliases: Mapping[str, str] = attrs.field(factory=dict)
     """alias → model id"""
@@ -44,17 +45,26 @@ class Policies:
     """The model of those who name none, by any of its names."""
 
     def of(self, model_id: str) -> ModelPolicy:
-        return self.models.get(model_id) or ModelPolicy(ttl_s=self.default_ttl_s)
+        return self.models.get(model_id) or ModelPolicy(
+            ttl_s=self.default_ttl_s, queue_limit=self.queue_limit
+        )
 
 
 def policies_of(config: Config) -> Policies:
     """What the settings say."""
     return Policies(
         default_ttl_s=config.engines.ttl_s,
+        queue_limit=config.engines.queue_limit,
         models={
             model_id: ModelPolicy(
                 ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
                 plan=LoadPlan(context=model.context, parallel=model.parallel),
+                concurrency=model.concurrency,
+                queue_limit=config.engines.queue_limit,
+                pinned=model.pinned,
+                preload=model.preload,
+                group=model.group,
+                exclusive=model.exclusive,
             )
             for model_id, model in config.models.items()
         },

@@ -21,6 +21,7 @@ _STATUS: list[tuple[type[CerberusError], int, str]] = [
     (errors.Unsupported, 400, "invalid_request_error"),
     (errors.UpstreamFailed, 502, "upstream_error"),
     (errors.EngineLost, 502, "engine_error"),
+    (errors.Overloaded, 429, "rate_limit_error"),
     (errors.Unavailable, 503, "unavailable_error"),
 ]
 

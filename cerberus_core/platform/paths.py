@@ -34,6 +34,10 @@ class Folders:
         return self.data / "logs"
 
     @property
+    def state_file(self) -> Path:
+        return self.data / "state.sqlite"
+
+    @property
     def daemon_lock(self) -> Path:
         return self.data / "daemon.lock"
 

@@ -11,6 +11,7 @@ from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
     Availability,
     Endpoint,
+    Estimate,
     LoadPlan,
     LoadProgress,
     ModelInfo,
@@ -19,6 +20,7 @@ from cerberus_core.values import (
 
 from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
 from .engines.launch import default_threads
+from .estimate import estimate
 from .library import Found, Library, SharedScan
 from .settings import Settings
 
@@ -76,6 +78,18 @@ class LlamaCpp(Backend):
             stream_to_cancel=True,
         )
 
+    async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        found = (await self._scan()).get(model.name)
+        if found is None or found.problem is not None:
+            return None
+        context = self._context(found, plan)
+        parallel = plan.parallel or self._settings.parallel
+        return estimate(found, context=context * parallel, gpu_layers=self._settings.gpu_layers)
+
+    def processes(self, model: ModelInfo) -> Sequence[int]:
+        engine = self._engines.get(model.name)
+        return () if engine is None or engine.pid is None else (engine.pid,)
+
     async def unload(self, model: ModelInfo) -> None:
         engine = self._engines.get(model.name)
         if engine is not None:
@@ -128,15 +142,16 @@ class LlamaCpp(Backend):
             self._kind = await asyncio.to_thread(_choose, self._settings)
         return self._kind
 
-    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan, threads: int) -> Launch:
+    def _context(self, found: Found, plan: LoadPlan) -> int:
         context = plan.context or self._settings.context
-        if found.ctx:
-            context = min(context, found.ctx)
+        return min(context, found.ctx) if found.ctx else context
+
+    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan, threads: int) -> Launch:
         return Launch(
             model=found.path,
             projector=found.projector,
             alias=model.id,
-            context=context,
+            context=self._context(found, plan),
             parallel=plan.parallel or self._settings.parallel,
             threads=threads,
             gpu_layers=self._settings.gpu_layers,

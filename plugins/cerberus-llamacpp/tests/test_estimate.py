@@ -1,0 +1,53 @@
+"""Estimates against worked examples."""
+
+from pathlib import Path
+from typing import Any
+
+from cerberus_llamacpp.estimate import ENGINE_MIB, cache_bytes, estimate
+from cerberus_llamacpp.gguf import Header
+from cerberus_llamacpp.library import Found
+
+
+def header(**numbers: Any) -> Header:
+    metadata = {"general.architecture": "llama"}
+    metadata |= {f"llama.{key.replace('__', '.')}": value for key, value in numbers.items()}
+    return Header(metadata=metadata, tensors=1, parameters=1)
+
+
+LLAMA_8B = {
+    "block_count": 32,
+    "attention__head_count": 32,
+    "attention__head_count_kv": 8,
+    "embedding_length": 4096,
+}
+
+
+def test_the_cache_of_a_known_model() -> None:
+    # Llama 3 8B: 128 KiB for each token.
+    assert cache_bytes(header(**LLAMA_8B), 1) == 128 << 10
+    assert cache_bytes(header(**LLAMA_8B), 8192) == 1 << 30
+
+
+def test_heads_of_another_width_than_the_model_says() -> None:
+    wide = header(**LLAMA_8B, attention__key_length=256, attention__value_length=64)
+    assert cache_bytes(wide, 1) == 32 * 8 * (256 + 64) * 2
+
+
+def test_metadata_that_say_nothing_or_nonsense_are_no_error() -> None:
+    assert cache_bytes(header(), 4096) == 0
+    assert cache_bytes(header(**{**LLAMA_8B, "attention__head_count": 0}), 4096) == 0
+
+
+def test_an_estimate_counts_the_projector_and_the_engine() -> None:
+    found = Found(
+        name="m",
+        shards=(Path("m.gguf"),),
+        size=4000 << 20,
+        header=header(**LLAMA_8B),
+        projector_size=600 << 20,
+    )
+    told = estimate(found, context=8192, gpu_layers=None)
+    assert (told.weights_mib, told.cache_mib) == (4600, 1024)
+    assert told.extra_mib == ENGINE_MIB + 230
+    assert told.on_gpu
+    assert not estimate(found, context=1, gpu_layers=0).on_gpu
