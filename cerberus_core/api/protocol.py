@@ -117,6 +117,10 @@ class Protocol(HttpToolsProtocol):
         else:
             self._limit.clear()
 
+    def handle_websocket_upgrade(self) -> None:
+        self._limit.close()  # from here on the connection is another protocol's
+        super().handle_websocket_upgrade()
+
     def _unset_keepalive_if_required(self) -> None:
         """One limit serves all that is waited for."""
 
