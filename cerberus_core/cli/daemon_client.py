@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 START = "Start it with `cerberus serve` (or scripts/serve in a checkout)."
 
+LIMIT_S = 30.0
+"""Seconds of silence before the daemon is given up."""
+
 _KINDS: dict[int, type[CerberusError]] = {
     400: BadRequest,
     401: AccessDenied,
@@ -48,7 +51,7 @@ class DaemonClient:
         body = self._light_get(path)
         return self._json("GET", path) if body is None else json.loads(body)
 
-    def post(self, path: str, body: Any = None, *, timeout: float | None = 30.0) -> Any:
+    def post(self, path: str, body: Any = None, *, timeout: float | None = LIMIT_S) -> Any:
         return self._json("POST", path, body, timeout)
 
     def delete(self, path: str) -> Any:
@@ -78,9 +81,11 @@ class DaemonClient:
             f"Authorization: Bearer {self._token}\r\nUser-Agent: cerberus-cli\r\n\r\n"
         )
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=30) as line:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=LIMIT_S) as line:
                 line.sendall(request.encode("ascii"))
                 answer = b"".join(iter(lambda: line.recv(1 << 16), b""))
+        except TimeoutError:
+            raise self._silent() from None
         except (OSError, ValueError):
             return None
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -88,7 +93,15 @@ class DaemonClient:
         whole = b"content-length: %d" % len(body) in headers
         return body if whole and first.startswith(b"http/1.1 200 ") else None
 
-    def _json(self, method: str, path: str, body: Any = None, timeout: float | None = 30.0) -> Any:
+    def _silent(self) -> DaemonUnreachable:
+        return DaemonUnreachable(
+            f"The daemon at {self.url} did not answer in time",
+            hint="Is it stopped or very busy? Its log may tell.",
+        )
+
+    def _json(
+        self, method: str, path: str, body: Any = None, timeout: float | None = LIMIT_S
+    ) -> Any:
         connection, answer = self._open(method, path, body, timeout)
         try:
             data = answer.read()
@@ -117,10 +130,7 @@ class DaemonClient:
                 raise _error(answer.status, answer.read())
         except TimeoutError:
             connection.close()
-            raise DaemonUnreachable(
-                f"The daemon at {self.url} did not answer in time",
-                hint="Is it stopped or very busy? Its log may tell.",
-            ) from None
+            raise self._silent() from None
         except (OSError, _broken_http()):
             connection.close()
             raise DaemonUnreachable(

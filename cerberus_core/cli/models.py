@@ -114,20 +114,26 @@ def pull(
 
     from cerberus_core.platform import folders
 
-    from .offline import backend_for_pull, look_here, warn_all
+    from .offline import backend_for_pull, look_here, usable, warn_all
     from .progress import Bars
 
     here = look_here(folders())
-    if if_none:
-        found = run_async(here.usable_model)
-        if found is not None:
-            if json:
-                say_json({"there": found})
-            return
-    warn_all(here.warnings)
-    backend, its_ref = backend_for_pull(list(here.plugins.backends.values()), ref)
-    with Bars(quiet=json) as bars:
-        model = run_async(lambda: backend.pull(its_ref, bars.report))
+
+    async def fetch() -> Any:
+        async with here.manager() as manager:
+            there = usable(await manager.models()) if if_none else None
+            if there is not None:
+                return there
+            warn_all(here.warnings)
+            backend, its_ref = backend_for_pull(list(here.plugins.backends.values()), ref)
+            with Bars(quiet=json) as bars:
+                return await backend.pull(its_ref, bars.report)
+
+    model = run_async(fetch)
+    if isinstance(model, str):
+        if json:
+            say_json({"there": model})
+        return
     if json:
         say_json(msgspec.to_builtins(model))
     else:

@@ -13,6 +13,7 @@ from cerberus_core.errors import BadRequest, NotFound
 from cerberus_core.interfaces import Backend
 from cerberus_core.loading import Plugins, load_plugins
 from cerberus_core.platform import Folders, SystemClock
+from cerberus_core.values import ModelInfo
 
 from .output import warn
 from .typed import install_as_typed
@@ -39,12 +40,11 @@ class Here:
             await manager.models()
             yield manager
 
-    async def usable_model(self) -> str | None:
-        """One to chat with: with weights here, or served elsewhere."""
-        async with self.manager() as manager:
-            able = [model for model in await manager.models() if can_chat(model)]
-        real = [model for model in able if model.size_mib is not None or not model.managed]
-        return real[0].id if real else None
+
+def usable(models: Sequence[ModelInfo]) -> str | None:
+    """One to chat with: with weights here, or served elsewhere."""
+    able = [model for model in models if can_chat(model)]
+    return next((m.id for m in able if m.size_mib is not None or not m.managed), None)
 
 
 def look_here(folders: Folders) -> Here:

@@ -43,7 +43,7 @@ class Reading:
                 whole.feed(plain)
             except TooManyParts:
                 raise UpstreamFailed(f"{self.name} answered in more parts than can be") from None
-        if not (whole.done or whole.complete):
+        if not whole.complete:
             raise self.cut_off()
         return whole.answer()
 

@@ -22,7 +22,7 @@ from .decode import PLAIN, Decoder
 from .holding import Holding
 from .live import Live
 from .options import Options
-from .reading import Reading
+from .reading import NO_LIMIT_S, Reading
 from .request import Parsed
 from .sink import Header, Sink
 from .stream import OpenAIStream, UpstreamError
@@ -31,6 +31,7 @@ from .upstream_errors import Refused, excerpt, message_of, refusal
 
 CLIENT_GONE = 499
 KEEP_ALIVE = b": keep-alive\n\n"
+LEAST_S = 0.001
 
 
 class Relay:
@@ -202,9 +203,13 @@ class Relay:
         if decoder is PLAIN:
             answer.pass_to(self._straight_through(stream))
         while not stream.done:
-            chunk = await read(keepalive_s if self._started else self._hold_left())
+            wait = keepalive_s if self._started else self._hold_left()
+            since = max(quiet_since, self._facts.last_at or 0.0)
+            chunk = await read(min(wait, self._silence_left(since)))
             if chunk is None:
-                self._check_silence(max(quiet_since, self._facts.last_at or 0.0))
+                # Pieces may have gone straight through meanwhile.
+                if self._silence_left(max(since, self._facts.last_at or 0.0)) <= LEAST_S:
+                    raise self._reading.silent()
                 await self._start_stream()
                 await self._sink.piece(KEEP_ALIVE, True)
                 continue
@@ -219,7 +224,7 @@ class Relay:
                 raise self._told(error.payload) from None
             if out:
                 await self._emit(out)
-        if not (stream.done or stream.finished):
+        if not stream.finished:
             raise self._reading.cut_off()
         await self._emit(stream.tail(self._cerberus()), more=False)
         await answer.rest()
@@ -248,7 +253,7 @@ class Relay:
             await work
 
     def _hold_left(self) -> float:
-        return max(0.001, self._began + self._options.hold_s - self._clock.monotonic())
+        return max(LEAST_S, self._began + self._options.hold_s - self._clock.monotonic())
 
     def _loading_comment(self) -> bytes:
         progress = self._manager.progress(self._parsed.model)
@@ -259,10 +264,12 @@ class Relay:
             await self._emit(comment())
             await self._clock.sleep(self._options.keepalive_s)
 
-    def _check_silence(self, since: float) -> None:
+    def _silence_left(self, since: float) -> float:
+        """Seconds until a silence that began at `since` is too long."""
         limit = self._options.silence_s
-        if limit and self._clock.monotonic() - since >= limit:
-            raise self._reading.silent()
+        if not limit:
+            return NO_LIMIT_S
+        return max(LEAST_S, since + limit - self._clock.monotonic())
 
     # Sending.
 

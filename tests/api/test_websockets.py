@@ -1,10 +1,15 @@
 """U02: no route speaks WebSocket yet, and the guard is ready for the first that does."""
 
+import asyncio
+import socket
 from typing import Any
 
+import anyio
 import pytest
+import uvicorn
 
 from cerberus_core.access import Hosts
+from cerberus_core.api import protocol
 from cerberus_core.api.guard import Guard
 from cerberus_core.platform import SystemClock
 from tests.api.direct import TOKEN, handshake
@@ -83,3 +88,44 @@ async def test_u02_a_handshake_over_the_wire_is_plain_http_and_judged_as_such(bo
     foreign = await raw(box, "/api/status", lines=[*upgrade, "origin: https://evil.example"])
     none = await raw(box, "/api/status", lines=upgrade)
     assert (foreign.status, none.status) == (403, 401)
+
+
+class Echo(asyncio.Protocol):
+    """A WebSocket of tomorrow, as uvicorn makes them."""
+
+    def __init__(self, **_: Any) -> None:
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.write(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n")
+
+    def data_received(self, data: bytes) -> None:
+        if not data.startswith(b"GET "):  # the head is handed on as well
+            self.transport.write(data)
+
+
+async def test_the_limits_of_http_end_where_another_protocol_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_S", 0.05)
+    monkeypatch.setattr(protocol, "HEAD_S", 0.05)
+    config = uvicorn.Config(
+        terminal, http=protocol.Protocol, ws=Echo, lifespan="off", timeout_keep_alive=0, port=0
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(
+            b"GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+            b"sec-websocket-key: x\r\nsec-websocket-version: 13\r\n\r\n"
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.15)  # three times as long as any limit
+        writer.write(b"still there?")
+        with anyio.fail_after(5):
+            assert await reader.read(100) == b"still there?"
+        writer.close()
+        server.should_exit = True
+        await serving

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cerberus_core.platform import FileLock
+from cerberus_core.cli import daemon_client
+from cerberus_core.errors import DaemonUnreachable
+from cerberus_core.platform import FileLock, Folders
 from tests.cli.conftest import Home
 from tests.processes import clean_env, refusing_port, run_cli
 
@@ -59,6 +61,24 @@ def test_a_daemon_that_hangs_up_is_a_3(home: Home) -> None:
             finished = home.cli(*args)
             assert finished.code == (0 if args == ["doctor"] else 3)
             assert f"No daemon answers at http://127.0.0.1:{port}" in finished.out + finished.err
+
+
+def test_a_daemon_that_hangs_is_given_up_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon_client, "LIMIT_S", 0.2)
+    folders = Folders(config=home.folder / "config", data=home.folder / "data")
+    folders.data.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folders.daemon_lock)
+    assert lock.acquire(blocking=False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        folders.daemon_file.write_text(json.dumps({"pid": os.getpid(), "url": url}))
+        with pytest.raises(DaemonUnreachable, match="did not answer in time"):
+            daemon_client.DaemonClient(folders).get("/api/status")
+        listener.settimeout(0)
+        listener.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            listener.accept()  # it was not asked a second time
+    lock.release()
 
 
 def test_token_makes_one_and_keeps_it(home: Home) -> None:

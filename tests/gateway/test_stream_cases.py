@@ -358,3 +358,30 @@ async def test_g18_an_engine_that_sends_no_head_at_all_is_given_up_too(
         answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
     assert answer.status_code == 502
     assert "gateway.silence_s" in answer.json()["error"]["hint"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_g05_a_done_without_a_finish_is_cut_off(
+    box: Box, upstream: ScriptedServer, stream: bool
+) -> None:
+    upstream.reply = Reply.stream([sse(chunk({"content": "half a"})), DONE])
+    answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+    if stream:
+        assert "half a" in answer.text
+        assert "[DONE]" not in answer.text
+        assert "answer_cut_off" in answer.text
+    else:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "answer_cut_off")
+    assert "cut off" in ((await box.record()).error or "")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_g18_a_silence_limit_below_the_hold_is_kept(
+    start_box: StartBox, upstream: ScriptedServer, stream: bool
+) -> None:
+    gateway = "[gateway]\nsilence_s = 0.2\nhold_s = 60\n"
+    async with start_box(endpoint(upstream) + gateway) as box:
+        upstream.reply = Reply.stream([Wait()])
+        with anyio.fail_after(10):
+            answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_silent")

