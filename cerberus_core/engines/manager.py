@@ -45,7 +45,7 @@ class Manager:
         self._backends = backends
         self._policies = policies
         self._clock = clock
-        self._changed = changed
+        self._tell = changed
         self._catalog = Catalog(backends, clock=clock, ttl_s=list_ttl_s)
         self._lives: dict[str, Life] = {}
         self._names: dict[str, str] = {}
@@ -186,6 +186,10 @@ class Manager:
         life = await self._find(name)
         self._check_usable(life)
         return await self._memory.plan(life)
+
+    def _changed(self, model: ModelInfo) -> None:
+        self._memory.changed()
+        self._tell(model)
 
     async def _find(self, name: str) -> Life:
         await self._refresh(fresh=False)

@@ -77,6 +77,10 @@ class Memory:
         finally:
             self._room.settled(life.model.id)
 
+    def changed(self) -> None:
+        """Some model came, went or was asked to."""
+        self._room.changed()
+
     def fell_idle(self, life: Life) -> None:
         """Its last request has left."""
         self._room.changed()

@@ -135,8 +135,10 @@ class Room:
             if isinstance(decision, Go):
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
-            elif self._leaving or now < self._settled_at + self._rules.settle_s:
-                again = POLL_S  # what was sent away is not all back yet
+            elif self._leaving:
+                first = False  # `changed` tells when they have left
+            elif now < self._settled_at + self._rules.settle_s:
+                again = POLL_S  # their memory is not all back yet
                 first = False
             elif isinstance(decision, Refuse):
                 ticket.let_in.set_exception(_no_room(ticket.want, decision))
@@ -153,7 +155,7 @@ class Room:
             for model, why in decision.leave:
                 _log.info("evicted", model=model, why=why)
                 self._send_away(model)
-            return POLL_S
+            return None
         assert not isinstance(decision, Go | Refuse)
         ticket.waits_for = decision.busy
         left = ticket.began + self._rules.max_wait_s - now
@@ -162,7 +164,7 @@ class Room:
         for model in decision.busy:
             if model not in self._promised:
                 self._send_away(model)
-        return POLL_S
+        return None
 
     def _send_away(self, model: str) -> None:
         self._leaving.add(model)

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import math
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -40,7 +41,9 @@ class FakeClock:
             await asyncio.sleep(0)
             return
         future = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), future))
+        # The least that can be told apart: who sleeps for the rest of a limit must get there.
+        due = max(self._elapsed + seconds, math.nextafter(self._elapsed, math.inf))
+        heapq.heappush(self._sleepers, (due, next(self._order), future))
         # On cancellation the future is cancelled, and `advance` passes over it.
         await future
 
