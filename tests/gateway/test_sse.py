@@ -45,6 +45,30 @@ def test_every_cut_offset_gives_the_same_events(end: bytes) -> None:
     assert events([bytes([byte]) for byte in raw]) == expected
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"data: x\n\n",
+        b"data:x\n\n",
+        b"data: x\r\n\r\n",
+        b"data: x\r\r",
+        b": hi\nid: 7\nevent: message\ndata: x\n\n",
+        b"data: [\ndata: ]\n\n",
+        b"data: [\r\ndata: ]\r\n\r\n",
+    ],
+)
+def test_g03_an_event_is_handed_out_as_soon_as_its_blank_line_has_come(event: bytes) -> None:
+    for before in (b"", b": hello\n\n", event):
+        splitter = sse.Splitter()
+        splitter.feed(before)
+        assert sse.blocks(splitter.feed(event)), "in one piece"
+        splitter.feed(event[:-2])
+        assert sse.blocks(splitter.feed(event[-2:])), "cut before its last bytes"
+        out = [splitter.feed(bytes([byte])) for byte in event]
+        assert sse.blocks(b"".join(out)), "byte by byte"
+        assert sse.blocks(splitter.feed(event + b"data: torn")), "with the next one begun"
+
+
 @given(st.data())
 def test_mixed_line_ends_and_random_cuts(data: st.DataObject) -> None:
     ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
