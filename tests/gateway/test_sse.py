@@ -19,7 +19,7 @@ TEXT = "a\u2028b\x85c\u2029d\x0c 北京 é 😀"
 def events(parts: list[bytes]) -> list[bytes | None]:
     splitter = sse.Splitter()
     whole = b"".join(splitter.feed(part) for part in parts)
-    assert splitter.rest().strip(b"\n") == b""
+    assert splitter.feed(b": end\n\n").strip(b"\n") == b": end", "nothing is held back"
     return [sse.data_of(block) for block in sse.blocks(whole)]
 
 
