@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from cerberus_core.errors import Unsupported
+from cerberus_core.errors import CerberusError, Unsupported
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -68,6 +68,14 @@ class Backend(ABC):
         """
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
+
+    def explain(self, model: ModelInfo, status: int, body: bytes) -> CerberusError | None:
+        """What a refusal of its engine or server means, and what to do; None: tell it as it came.
+
+        For what it says in words of its own, or with a status that misleads. Quick
+        and without effects: called while a request is answered.
+        """
+        return None
 
     async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
         """Fetch a model; `ref` is in this backend's own notation. Resumes what was begun."""

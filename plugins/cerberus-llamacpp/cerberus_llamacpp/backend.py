@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
 from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
@@ -20,6 +20,7 @@ from cerberus_core.values import (
 from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
 from .engines.launch import default_threads
 from .library import Found, Library, SharedScan
+from .refusals import explain
 from .settings import Settings
 
 
@@ -91,6 +92,9 @@ class LlamaCpp(Backend):
         if self._engines.get(model.name) is engine:
             del self._engines[model.name]
         return why
+
+    def explain(self, model: ModelInfo, status: int, body: bytes) -> CerberusError | None:
+        return explain(model, body)
 
     async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
         from .pull import pull
