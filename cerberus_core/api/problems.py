@@ -7,36 +7,11 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from cerberus_core.errors import (
-    AccessDenied,
-    AlreadyRunning,
-    BadRequest,
-    CerberusError,
-    ConfigError,
-    NotFound,
-    Overloaded,
-    Unavailable,
-    Unsupported,
-)
+from cerberus_core.errors import CerberusError
+from cerberus_core.gateway.answers import status_of
 
 MEDIA_TYPE = "application/problem+json"
 _log = structlog.get_logger("api")
-
-_STATUS: list[tuple[type[CerberusError], int]] = [
-    (AccessDenied, 401),
-    (BadRequest, 400),
-    (ConfigError, 400),
-    (Unsupported, 400),
-    (NotFound, 404),
-    (AlreadyRunning, 409),
-    (Overloaded, 429),
-    (Unavailable, 503),
-]
-
-
-def status_of(error: CerberusError) -> int:
-    """The HTTP status that tells this error."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def problem(
@@ -63,7 +38,10 @@ def _answer(body: dict[str, Any]) -> Response[dict[str, Any]]:
 
 def on_cerberus_error(_: Request[Any, Any, Any], error: CerberusError) -> Response[dict[str, Any]]:
     body = problem(status_of(error), error.message, code=error.code, hint=error.hint)
-    return _answer(body)
+    answer = _answer(body)
+    if error.retry_after_s is not None:
+        answer.headers["retry-after"] = str(error.retry_after_s)
+    return answer
 
 
 def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:

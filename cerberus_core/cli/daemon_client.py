@@ -30,6 +30,7 @@ _KINDS: dict[int, type[CerberusError]] = {
     401: AccessDenied,
     403: AccessDenied,
     404: NotFound,
+    502: Unavailable,
     503: Unavailable,
 }
 
@@ -44,7 +45,6 @@ class DaemonClient:
             raise DaemonUnreachable(f"No daemon runs on {where.data}", hint=START)
         found = quick.read(where)
         self.url = found.url
-        self.pid = found.pid
         self._token = found.token
 
     def get(self, path: str) -> Any:

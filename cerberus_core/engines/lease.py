@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from cerberus_core.errors import CerberusError
 from cerberus_core.values import Endpoint, ModelInfo
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ class Lease:
         if self._held:
             self._held = False
             self._life.leave()
+
+    def explain(self, status: int, body: bytes) -> CerberusError | None:
+        """What a refusal by the endpoint means, where its backend knows better."""
+        return self._life.explain(status, body)
 
     async def lost_reason(self, wait_s: float = 0.5) -> str | None:
         """Why the engine of this lease has gone, or None if it still runs.

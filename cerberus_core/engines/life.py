@@ -156,6 +156,15 @@ class Life:
             exclusive=self.policy.exclusive,
         )
 
+    def explain(self, status: int, body: bytes) -> CerberusError | None:
+        """The backend's words for a refusal; a fault of the backend explains nothing."""
+        try:
+            error = self._backend.explain(self.model, status, body)
+        except Exception:  # noqa: BLE001 the refusal is told all the same
+            _log.exception("backend_fault", backend=self._backend.name, model=self.model.id)
+            return None
+        return error if isinstance(error, CerberusError) else None
+
     async def unload(self) -> None:
         """Ask for the unload and wait for it. Requests that run are let finish."""
         if self.state in ("unloaded", "failed") and not self._wanted:

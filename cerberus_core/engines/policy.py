@@ -174,4 +174,4 @@ def backoff_s(failures: int) -> float:
 
     The first failure costs nothing: the next request may try at once.
     """
-    return 0.0 if failures < 2 else min(2.0 ** (failures - 1), BACKOFF_CAP_S)
+    return 0.0 if failures < 2 else min(2.0 ** min(failures - 1, 10), BACKOFF_CAP_S)

@@ -25,10 +25,6 @@ class Bus:
         self._readers: set[asyncio.Event] = set()
         self._closed = False
 
-    @property
-    def readers(self) -> int:
-        return len(self._readers)
-
     def publish(self, type: str, data: Any) -> None:
         """Append an event; `data` is encoded only if somebody reads it."""
         self._ring.append(Event(seq=self._next, type=type, data=data))

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape, and whole answers to an ASGI client."""
+"""Errors over HTTP: the status of each, for the admin API too, and OpenAI's shape."""
 
 from typing import Any
 
@@ -17,8 +17,10 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 _STATUS: list[tuple[type[CerberusError], int, str]] = [
     (errors.AccessDenied, 401, "authentication_error"),
     (errors.BadRequest, 400, "invalid_request_error"),
+    (errors.ConfigError, 400, "invalid_request_error"),
     (errors.NotFound, 404, "invalid_request_error"),
     (errors.Unsupported, 400, "invalid_request_error"),
+    (errors.AlreadyRunning, 409, "invalid_request_error"),
     (errors.UpstreamFailed, 502, "upstream_error"),
     (errors.EngineLost, 502, "engine_error"),
     (errors.Overloaded, 429, "rate_limit_error"),

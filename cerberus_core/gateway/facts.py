@@ -17,7 +17,7 @@ class _Usage(msgspec.Struct):
 
 
 class _Timings(msgspec.Struct):
-    """llama.cpp's own figures, in every answer of its server."""
+    """llama.cpp's own figures; servers that are built on it send them too."""
 
     cache_n: int | None = None
     predicted_n: int | None = None

@@ -149,7 +149,8 @@ class Relay:
         if not 200 <= answer.status < 300:
             data = await self._reading.whole(answer, decoder)
             assert self._lease is not None
-            passed, error = refusal(answer.status, answer.headers, data, self._lease.model)
+            lease = self._lease
+            passed, error = refusal(answer.status, answer.headers, data, lease.model, lease.explain)
             if passed is not None and not self._started:
                 self.status = answer.status
                 self.error = error.message

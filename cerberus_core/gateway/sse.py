@@ -56,10 +56,6 @@ class Splitter:
             and b"\r" not in chunk
         )
 
-    def rest(self) -> bytes:
-        """What is left of an event that never ended."""
-        return bytes(self._pending)
-
     def _strip_bom(self, chunk: bytes) -> bytes:
         chunk = bytes(self._pending) + chunk
         self._pending.clear()

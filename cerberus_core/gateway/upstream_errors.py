@@ -1,14 +1,15 @@
 """What an endpoint's refusal means for the client. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from cerberus_core.errors import BadRequest, CerberusError, UpstreamFailed
+from cerberus_core.errors import CerberusError, UpstreamFailed
 from cerberus_core.values import ModelInfo
 
-_SIZES = re.compile(r"request \((\d+) tokens\) .* size \((\d+) tokens\)")
+Explain = Callable[[int, bytes], CerberusError | None]
+"""`Lease.explain`: what the backend makes of a refusal's status and body."""
 
 
 class Refused(UpstreamFailed):
@@ -27,12 +28,12 @@ class KeptStatus(Refused):
 
 
 def refusal(
-    status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo
+    status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo, explain: Explain
 ) -> tuple[bytes | None, CerberusError]:
     """(body to pass on as it is, or None; the error that tells it).
 
-    A refusal in OpenAI's shape passes as it came, unless we know better what it
-    means. A key that was refused and a redirect are the operator's to mend, not
+    A refusal in OpenAI's shape passes as it came, unless the backend knows better
+    what it means. A key that was refused and a redirect are the operator's to mend, not
     the client's: they become a 502.
     """
     if status in (401, 403):
@@ -47,45 +48,15 @@ def refusal(
         )
     if not 400 <= status < 600:
         return None, Refused(f"{model.id} answered with the status {status}, which HTTP has not")
+    known = explain(status, data)
+    if known is not None:
+        return None, known
     message = _openai_message(data)
     if message is not None:
-        known = _of_an_engine(message, model) if model.managed else None
-        return (data, KeptStatus(message, status)) if known is None else (None, known)
+        return data, KeptStatus(message, status)
     error = KeptStatus(f"{model.id} answered {status}: {excerpt(data)}", status)
     error.retry_after = headers.get("retry-after")
     return None, error
-
-
-def _of_an_engine(message: str, model: ModelInfo) -> BadRequest | None:
-    """What llama.cpp says in words of its own, or with a 500, though the request is at fault."""
-    if "exceeds the available context size" in message:
-        sizes = _SIZES.search(message)
-        return BadRequest(
-            f"{model.id}: {message.removesuffix(', try increasing it')}",
-            hint=_longer(model, asked=int(sizes[1]), has=int(sizes[2]))
-            if sizes
-            else f'Ask for less, or set more: `models."{model.id}".context`.',
-            code="context_length_exceeded",
-        )
-    kind = next((kind for kind in ("image", "audio") if f"{kind} input is not" in message), None)
-    if kind is None:
-        return None
-    hint = "Choose a model whose capabilities hold `vision`: `cerberus models ls`."
-    return BadRequest(
-        f"{model.id} takes no {kind} input",
-        hint=hint if kind == "image" else "Send text alone.",
-        code="unsupported_input",
-    )
-
-
-def _longer(model: ModelInfo, *, asked: int, has: int) -> str:
-    """What to set so that a request of that size fits, with room for its answer."""
-    wanted = 1 << (asked + asked // 4).bit_length()
-    if model.ctx is not None and model.ctx <= has:
-        return f"It was trained for {model.ctx} tokens: ask for less."
-    wanted = min(wanted, model.ctx or wanted)
-    key = f'models."{model.id}".context'
-    return f"Ask for less, or `cerberus config set '{key}' {wanted}` and start the daemon anew."
 
 
 def _openai_message(data: bytes) -> str | None:

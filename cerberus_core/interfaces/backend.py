@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from cerberus_core.errors import Unsupported
+from cerberus_core.errors import CerberusError, Unsupported
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -85,6 +85,14 @@ class Backend(ABC):
         """MiB that a loaded model takes of `host` and `gpu`, where its server tells.
 
         None where it doesn't; `processes` are measured then.
+        """
+        return None
+
+    def explain(self, model: ModelInfo, status: int, body: bytes) -> CerberusError | None:
+        """What a refusal of its engine or server means, and what to do; None: tell it as it came.
+
+        For what it says in words of its own, or with a status that misleads. Quick
+        and without effects: called while a request is answered.
         """
         return None
 

@@ -97,10 +97,6 @@ class Child:
         """SIGKILL to the group; returns when it has ended and is reaped."""
         return await self._obeyed("kill", 0)
 
-    def kill(self) -> None:
-        """SIGKILL to the group, at once and without waiting (`wait` reaps)."""
-        self._order("kill")
-
     async def last_words(self, lines: int = 20) -> str:
         """The end of its log; empty if there is none."""
         return await asyncio.to_thread(tail, self.log, lines)

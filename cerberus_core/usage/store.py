@@ -4,8 +4,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
-from datetime import datetime
-from itertools import islice
+from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -39,6 +39,7 @@ class Store:
         self._keep = keep
         self._rotate_bytes = rotate_bytes
         self._recent: deque[Record] = deque(maxlen=keep)
+        self._forgotten_to: datetime | None = None
         self._queue: deque[Record] = deque()
         self._fd: int | None = None
         self._size = 0
@@ -51,11 +52,11 @@ class Store:
 
     def add(self, record: Record) -> None:
         """Take one record. Returns at once."""
+        if len(self._recent) == self._keep:
+            self._forget(self._recent[0].time)
         self._recent.append(record)
-        if len(self._queue) >= QUEUE:
-            self._queue.popleft()
-            self.dropped += 1
         self._queue.append(record)
+        self._bound_queue()
         if not self._wake.is_set():
             self._wake.set()
 
@@ -69,11 +70,14 @@ class Store:
 
     def aggregate(self, since: datetime) -> list[Aggregate]:
         """Sums by model from `since` on. Reads files where memory doesn't reach back: blocking."""
+        # Records are in the order in which requests ended: a long one began before the
+        # others. So what counts is when the latest began that memory has forgotten.
         recent = list(self._recent)
-        if len(recent) < self._keep or (recent and recent[0].time <= since):
+        if self._forgotten_to is None or self._forgotten_to < since:
             return aggregate(recent, since)
-        self.flush()
-        return aggregate(self._records_since(since), since)
+        with self._write_lock:
+            self._write_waiting()
+            return aggregate(chain(self._records_since(since), list(self._queue)), since)
 
     def flush(self) -> None:
         """Write what waits, now. Blocking."""
@@ -89,6 +93,16 @@ class Store:
         with self._write_lock:
             self._close_file()
 
+    def _forget(self, began: datetime) -> None:
+        """A request that began then is no longer in memory."""
+        if self._forgotten_to is None or began > self._forgotten_to:
+            self._forgotten_to = began
+
+    def _bound_queue(self) -> None:
+        while len(self._queue) > QUEUE:
+            self._queue.popleft()
+            self.dropped += 1
+
     def _write_loop(self) -> None:
         while not self._stop.is_set():
             self._wake.wait()
@@ -100,7 +114,9 @@ class Store:
                 self._wake.set()
 
     def _write_waiting(self) -> None:
-        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        batch: list[Record] = []
+        while self._queue and len(batch) < QUEUE:
+            batch.append(self._queue.popleft())
         if not batch:
             return
         try:
@@ -109,6 +125,7 @@ class Store:
             if self.warning is None:
                 _log.warning("usage_log_unwritable", error=str(error), folder=str(self.folder))
             self._queue.extendleft(reversed(batch))
+            self._bound_queue()
             self.warning = (
                 f"The usage log can't be written ({error.strerror or error}); "
                 f"records are kept in memory"
@@ -185,13 +202,19 @@ class Store:
         newest: list[Record] = []
         for path in self._files_newest_first():
             try:
-                records, _ = decode(path.read_bytes())
+                if len(newest) >= self._keep:
+                    # Whatever is in a file that isn't read began before its last write.
+                    self._forget(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+                    break
+                records, bad = decode(path.read_bytes())
             except OSError as error:
                 _log.warning("usage_log_unreadable", file=str(path), error=str(error))
                 continue
+            if bad:
+                _log.warning("usage_lines_unreadable", file=str(path), lines=bad)
             newest = records + newest
-            if len(newest) >= self._keep:
-                break
+        for record in newest[: -self._keep]:
+            self._forget(record.time)
         self._recent.extend(newest[-self._keep :])
 
     def _records_since(self, since: datetime) -> Iterator[Record]:

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from cerberus_core.api import events as events_module
 from cerberus_core.events import Bus
 from cerberus_core.testing import ScriptedServer
+from cerberus_core.values import Event
 from tests.conftest import Box, StartBox, endpoint
 
 pytestmark = pytest.mark.anyio
@@ -134,18 +135,25 @@ async def test_every_reader_ends_promptly_when_the_daemon_stops(
 async def test_a_reader_that_leaves_is_forgotten(
     start_box: StartBox, upstream: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buses: list[Bus] = []
+    readers = 0
 
-    def make() -> Bus:
-        buses.append(Bus())
-        return buses[0]
+    class Counting(Bus):
+        async def _follow(self, position: int | None) -> AsyncGenerator[Event]:
+            nonlocal readers
+            readers += 1
+            async with aclosing(super()._follow(position)) as events:
+                try:
+                    async for event in events:
+                        yield event
+                finally:
+                    readers -= 1
 
-    monkeypatch.setattr("cerberus_core.daemon.Bus", make)
+    monkeypatch.setattr("cerberus_core.daemon.Bus", Counting)
     async with start_box(endpoint(upstream)) as box:
         async with following(box):
             with anyio.fail_after(5):
-                while buses[0].readers != 1:
+                while readers != 1:
                     await anyio.sleep(0.01)
         with anyio.fail_after(5):
-            while buses[0].readers != 0:
+            while readers != 0:
                 await anyio.sleep(0.01)

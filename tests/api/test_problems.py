@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cerberus_core import errors
-from cerberus_core.api.problems import status_of
 from cerberus_core.daemon import AlreadyRunning
+from cerberus_core.gateway.answers import status_of
 from tests.conftest import Box
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +79,22 @@ async def test_a_fault_of_ours_is_a_500_that_shows_no_secrets(
     assert "with a secret inside" in "".join(capsys.readouterr())
 
 
+async def test_an_error_has_the_status_that_the_gateway_gives_it_and_says_when_to_try_again(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = errors.EngineLost("the engine of up/m ended")
+    error.retry_after_s = 7
+
+    async def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("cerberus_core.engines.Manager.load", fails)
+    answer = await box.http.post("/api/models/load/up/m")
+    assert (answer.status_code, answer.headers["retry-after"]) == (502, "7")
+    error.retry_after_s = None
+    assert "retry-after" not in (await box.http.post("/api/models/load/up/m")).headers
+
+
 def test_every_kind_of_error_has_its_status() -> None:
     expected = {
         "AccessDenied": 401,
@@ -89,14 +105,14 @@ def test_every_kind_of_error_has_its_status() -> None:
         "CerberusError": 500,
         "ConfigError": 400,
         "DaemonUnreachable": 503,
-        "EngineLost": 503,
+        "EngineLost": 502,
         "LoadFailed": 503,
         "ModelNotFound": 404,
         "NotFound": 404,
         "PluginError": 500,
         "Unavailable": 503,
         "Unsupported": 400,
-        "UpstreamFailed": 503,
+        "UpstreamFailed": 502,
     }
     assert {name: status_of(getattr(errors, name)("x")) for name in errors.__all__} == expected
     assert status_of(AlreadyRunning("x")) == 409

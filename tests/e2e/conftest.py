@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cerberus_llamacpp.testing import starter_model
+from cerberus_llamacpp.testing import starter_file
 
 from tests.processes import (
     DaemonProcess,
@@ -23,11 +23,15 @@ __all__ = [
     "gone_within",
     "run_cli",
     "start_daemon",
-    "starter_model",
     "stop_daemon",
 ]
 
 MODEL = "llamacpp/smol"
+
+
+@pytest.fixture(scope="session")
+def starter_model(pytestconfig: pytest.Config) -> Path:
+    return starter_file(pytestconfig.rootpath / ".cache" / "models")
 
 
 @pytest.fixture

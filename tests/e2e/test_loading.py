@@ -1,7 +1,6 @@
 """What a client sees of a load that takes its time, or fails (M05, M06)."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def config(folder: Path, script: str, more: str = "") -> str:
+def config(folder: Path, script: str, more: str = "", *, stall_s: float = 1.0) -> str:
     """A model whose engine is this shell script: no llama-server stands behind it."""
     write_gguf(folder / "gguf" / "tiny.gguf")
     engine = folder / "engine"
@@ -23,7 +22,7 @@ def config(folder: Path, script: str, more: str = "") -> str:
     engine.chmod(0o755)
     return (
         f'{more}\n[plugins.llamacpp]\nengine = "binary"\nbinary = {json.dumps(str(engine))}\n'
-        f"folders = {json.dumps([str(folder / 'gguf')])}\nstall_s = 1.0\n"
+        f"folders = {json.dumps([str(folder / 'gguf')])}\nstall_s = {stall_s}\n"
     )
 
 
@@ -33,10 +32,9 @@ async def test_m06_an_engine_that_dies_at_start_is_a_real_503_with_its_last_word
 ) -> None:
     dies = f"""test "$1" = --help && exit
         echo started >> '{tmp_path}/starts'; echo unknown argument: --wings >&2; exit 3"""
-    async with start_box(config(tmp_path, dies)) as box:
-        began = time.monotonic()
+    # Whoever waited for its silence would outlast the client's patience.
+    async with start_box(config(tmp_path, dies, stall_s=600)) as box:
         answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": stream})
-        assert time.monotonic() - began < 30  # its stall limit alone would be shorter
         record = await box.record()
         models = (await box.http.get("/api/models")).json()["models"]
         [model] = [model for model in models if model["name"] == "tiny"]

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from cerberus_core.engines import Manager, ModelPolicy, Policies
-from cerberus_core.errors import EngineLost, LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.errors import BadRequest, EngineLost, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import Availability, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
@@ -439,3 +439,24 @@ async def test_a_model_that_is_gone_from_its_endpoint_is_gone_from_the_list(
         there.clear()
         await clock.advance(6)
         assert await manager.models() == []
+
+
+async def test_a_backend_explains_refusals_and_its_fault_explains_nothing(
+    backend: ToyBackend, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = BadRequest("toy/a is no oracle")
+    answers: list[Any] = [known, None, "no error", ZeroDivisionError()]
+
+    def explain(model: ModelInfo, status: int, body: bytes) -> Any:
+        assert (model.id, status, body) == ("toy/a", 500, b"words")
+        answer = answers.pop(0)
+        if isinstance(answer, ZeroDivisionError):
+            raise answer
+        return answer
+
+    async with start() as manager:
+        lease = await manager.acquire("toy/a")
+        assert lease.explain(500, b"words") is None, "most explain nothing"
+        monkeypatch.setattr(backend, "explain", explain)
+        assert [lease.explain(500, b"words") for _ in range(4)] == [known, None, None, None]
+        lease.release()

@@ -5,6 +5,7 @@ import pytest
 from cerberus_core.engines.policy import (
     ModelPolicy,
     Policies,
+    backoff_s,
     first_choice,
     index,
     near,
@@ -69,3 +70,9 @@ def test_names_that_could_have_been_meant() -> None:
     assert near("", ids) == near("zzz", ids) == []
     assert not_found("qwen3", ids).hint == "Did you mean llamacpp/Qwen3-4B-Q4_K_M?"
     assert "pull starter" in (not_found("x", []).hint or "")
+
+
+def test_a_load_that_fails_again_and_again_is_refused_for_a_minute_at_most() -> None:
+    waits = [backoff_s(failures) for failures in range(9)]
+    assert waits == [0, 0, 2, 4, 8, 16, 32, 60, 60]
+    assert backoff_s(5000) == 60, "however often"

@@ -1,6 +1,6 @@
 """The bus of live events (U07)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import anyio
 import anyio.lowlevel
@@ -72,18 +72,19 @@ async def test_a_slow_reader_costs_no_memory_and_is_told_to_reload() -> None:
 
 async def test_closing_ends_every_reader_and_leaves_none_behind() -> None:
     bus = Bus()
-    ended = 0
+    reading = ended = 0
 
-    async def read() -> None:
-        nonlocal ended
-        async for _ in bus.follow():
-            pass
+    async def read(events: AsyncGenerator[Event]) -> None:
+        nonlocal reading, ended
+        async for _ in events:
+            reading += 1
         ended += 1
 
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
-            tasks.start_soon(read)
-        while bus.readers < 3:
+            tasks.start_soon(read, bus.follow())
+        bus.publish("x", {})
+        while reading < 3:
             await anyio.lowlevel.checkpoint()
         bus.close()
-    assert (ended, bus.readers) == (3, 0)
+    assert (ended, len(bus._readers)) == (3, 0)

@@ -241,25 +241,65 @@ async def test_g25_a_large_image_passes_and_a_larger_one_is_refused_by_name(
     assert len(logged) < 4096
 
 
+def answering() -> list[asyncio.Task[Any]]:
+    """The daemon's tasks that answer a request."""
+    return [
+        task
+        for task in asyncio.all_tasks()
+        if getattr(task.get_coro(), "__qualname__", "") == "Gateway.answer"
+    ]
+
+
+async def cancel_twice(tasks: list[asyncio.Task[Any]]) -> None:
+    """With one turn of the loop between."""
+    for task in tasks:
+        assert task.cancel()
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+
+
 async def test_g28_dropped_streams_use_up_no_connections(
     box: Box, upstream: ScriptedServer
 ) -> None:
     upstream.reply = lambda _: Reply.stream([sse(chunk({"content": "a"})), Wait()])
-
-    async def drop(twice: bool) -> None:
-        body = json.dumps({**ASK, "stream": True}).encode()
-        reader, writer = await raw_request(box, body)
-        await reader.readuntil(b'"a"')
-        writer.transport.abort()
-        if twice:
-            await asyncio.sleep(0)
-            writer.transport.abort()
-
+    body = json.dumps({**ASK, "stream": True}).encode()
     for batch in range(15):
-        async with anyio.create_task_group() as tasks:
-            for n in range(10):
-                tasks.start_soon(drop, n < 2)
-        assert len(upstream.requests) == (batch + 1) * 10
+        connections = [await raw_request(box, body) for _ in range(10)]
+        for reader, _ in connections:
+            await reader.readuntil(b'"a"')
+        tasks = answering()
+        assert (len(tasks), len(upstream.requests)) == (10, (batch + 1) * 10)
+        await cancel_twice(tasks[:2])
+        for _, writer in connections:
+            writer.transport.abort()
+        with anyio.fail_after(5):
+            await asyncio.wait(tasks)
+    await good_as_new(box, upstream)
+
+
+async def test_g28_streams_cancelled_twice_before_their_first_chunk_are_given_back(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    """While they wait, a task beside them sends comments: the second time hits their tidying."""
+    upstream.reply = lambda _: Reply(raw_head=b"", parts=[Wait()])
+    body = json.dumps({**ASK, "stream": True}).encode()
+    async with start_box(endpoint(upstream) + "[gateway]\nhold_s = 0\n") as box:
+        for _ in range(3):
+            connections = [await raw_request(box, body) for _ in range(10)]
+            for reader, _ in connections:
+                await reader.readuntil(b": keep-alive")
+            tasks = answering()
+            await cancel_twice(tasks)
+            with anyio.fail_after(5):
+                assert len((await asyncio.wait(tasks))[0]) == 10
+            for _, writer in connections:
+                writer.transport.abort()
+        await good_as_new(box, upstream)
+
+
+async def good_as_new(box: Box, upstream: ScriptedServer) -> None:
+    """Nothing of what was dropped is left, and a connection serves again and again."""
     upstream.reply = Reply.json(chat_answer("x"))
     with anyio.fail_after(1):
         answer = await box.http.post("/v1/chat/completions", json=ASK)
@@ -267,6 +307,13 @@ async def test_g28_dropped_streams_use_up_no_connections(
     with anyio.fail_after(5):
         while upstream.connections > 1:
             await anyio.sleep(0.01)
+    for _ in range(3):
+        assert (await box.http.post("/v1/chat/completions", json=ASK)).status_code == 200
+    assert upstream.connections == 1
+    assert (await box.http.get("/api/requests")).json()["live"] == []
+    models = (await box.http.get("/api/models")).json()["models"]
+    assert [model["in_flight"] for model in models] == [0]
+    assert answering() == []
 
 
 @pytest.mark.parametrize(

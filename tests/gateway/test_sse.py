@@ -19,7 +19,7 @@ TEXT = "a\u2028b\x85c\u2029d\x0c 北京 é 😀"
 def events(parts: list[bytes]) -> list[bytes | None]:
     splitter = sse.Splitter()
     whole = b"".join(splitter.feed(part) for part in parts)
-    assert splitter.rest().strip(b"\n") == b""
+    assert splitter.feed(b": end\n\n").strip(b"\n") == b": end", "nothing is held back"
     return [sse.data_of(block) for block in sse.blocks(whole)]
 
 
@@ -43,6 +43,30 @@ def test_every_cut_offset_gives_the_same_events(end: bytes) -> None:
     for cut in range(len(raw) + 1):
         assert events([raw[:cut], raw[cut:]]) == expected
     assert events([bytes([byte]) for byte in raw]) == expected
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"data: x\n\n",
+        b"data:x\n\n",
+        b"data: x\r\n\r\n",
+        b"data: x\r\r",
+        b": hi\nid: 7\nevent: message\ndata: x\n\n",
+        b"data: [\ndata: ]\n\n",
+        b"data: [\r\ndata: ]\r\n\r\n",
+    ],
+)
+def test_g03_an_event_is_handed_out_as_soon_as_its_blank_line_has_come(event: bytes) -> None:
+    for before in (b"", b": hello\n\n", event):
+        splitter = sse.Splitter()
+        splitter.feed(before)
+        assert sse.blocks(splitter.feed(event)), "in one piece"
+        splitter.feed(event[:-2])
+        assert sse.blocks(splitter.feed(event[-2:])), "cut before its last bytes"
+        out = [splitter.feed(bytes([byte])) for byte in event]
+        assert sse.blocks(b"".join(out)), "byte by byte"
+        assert sse.blocks(splitter.feed(event + b"data: torn")), "with the next one begun"
 
 
 @given(st.data())

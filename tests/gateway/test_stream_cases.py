@@ -110,6 +110,34 @@ async def test_g03_five_framings_give_the_same_events(box: Box, upstream: Script
     assert text_of(seen[0]) == "Hello"
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        sse(chunk({"content": "a"})),
+        sse(chunk({"content": "a"})).replace(b"\n", b"\r\n"),
+        sse(chunk({"content": "a"})).replace(b"\n", b"\r"),
+        sse(chunk({"content": "a"})).replace(b"data: ", b"data:"),
+        b"id: 7\n" + sse(chunk({"content": "a"})),
+        sse(chunk({"content": "a"})).replace(b', "', b',\ndata: "', 1),
+    ],
+    ids=["plain", "crlf", "cr", "no space", "id", "two lines"],
+)
+async def test_g03_the_first_token_is_not_delayed(
+    box: Box, upstream: ScriptedServer, first: bytes
+) -> None:
+    wait = Wait()
+    upstream.reply = Reply.stream([first, wait, *chat_chunks(["b"])])
+    with anyio.fail_after(10):
+        async with box.http.stream("POST", "/v1/chat/completions", json=ASK) as answer:
+            pieces = answer.aiter_text()
+            seen = await anext(pieces)
+            assert text_of(events_of(seen)) == "a"
+            wait.go()
+            seen += "".join([piece async for piece in pieces])
+    assert text_of(events_of(seen)) == "ab"
+    assert seen.endswith("data: [DONE]\n\n")
+
+
 @pytest.mark.parametrize("sends_done", [True, False])
 async def test_g04_done_comes_exactly_once_and_last(
     box: Box, upstream: ScriptedServer, sends_done: bool

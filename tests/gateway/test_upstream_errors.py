@@ -1,53 +1,61 @@
-"""What an engine's refusal means, in words that help. Pure."""
+"""What an endpoint's refusal becomes: its own body, or the words of whoever knows better."""
 
 import json
 from typing import Any
 
-import attrs
+import pytest
 
-from cerberus_core.gateway.answers import error_value, status_of
+from cerberus_core.errors import BadRequest, CerberusError
+from cerberus_core.gateway.answers import status_of
 from cerberus_core.gateway.upstream_errors import refusal
+from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.values import ModelInfo
+from tests.conftest import StartBox, endpoint
 
-MANAGED = ModelInfo(id="llamacpp/m", backend="llamacpp", name="m", ctx=8192)
-
-
-def of_the_engine(status: int, message: str, model: ModelInfo) -> tuple[bytes | None, Any]:
-    data = json.dumps({"error": {"code": status, "message": message}}).encode()
-    return refusal(status, {}, data, model)
+MODEL = ModelInfo(id="up/m", backend="up", name="m")
+BODY = json.dumps({"error": {"message": "the tensor is too wide"}}).encode()
+KNOWN = BadRequest("up/m takes no such thing", hint="Send less.", code="unsupported_input")
 
 
-def test_an_engine_whose_context_is_too_small_is_told_with_the_setting() -> None:
-    words = (
-        "request (2031 tokens) exceeds the available context size (256 tokens), try increasing it"
+def nothing_known(status: int, body: bytes) -> CerberusError | None:
+    return None
+
+
+def test_a_refusal_passes_as_it_came_unless_the_backend_knows_better() -> None:
+    passed, error = refusal(500, {}, BODY, MODEL, nothing_known)
+    assert (passed, status_of(error)) == (BODY, 500)
+    assert refusal(500, {}, BODY, MODEL, lambda *_: KNOWN) == (None, KNOWN)
+    plain = b"the tensor is too wide"
+    assert refusal(500, {}, plain, MODEL, lambda *_: KNOWN) == (None, KNOWN), "of any shape"
+
+
+def test_what_only_the_operator_can_mend_needs_no_explanation() -> None:
+    for status in (401, 302):
+        _, error = refusal(status, {}, BODY, MODEL, lambda *_: KNOWN)
+        assert status_of(error) == 502
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_backend_is_asked_what_its_servers_refusal_means(
+    start_box: StartBox, upstream: ScriptedServer, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    asked: list[tuple[str, int, bytes]] = []
+
+    def explain(_: Any, model: ModelInfo, status: int, body: bytes) -> CerberusError:
+        asked.append((model.id, status, body))
+        return KNOWN
+
+    monkeypatch.setattr("cerberus_openai.backend.OpenAIBackend.explain", explain)
+    upstream.reply = Reply(status=500, parts=[BODY], framing="length")
+    ask = {"model": "up/m", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    async with start_box(endpoint(upstream)) as box:
+        answer = await box.http.post("/v1/chat/completions", json=ask)
+    assert asked == [("up/m", 500, BODY)]
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
+    assert (error["message"], error["hint"], error["code"]) == (
+        KNOWN.message,
+        KNOWN.hint,
+        "unsupported_input",
     )
-    passed, error = of_the_engine(400, words, MANAGED)
-    assert passed is None
-    assert status_of(error) == 400
-    assert (error.code, error_value(error)["type"]) == (
-        "context_length_exceeded",
-        "invalid_request_error",
-    )
-    assert "2031 tokens" in error.message
-    assert """config set 'models."llamacpp/m".context' 4096""" in error.hint
-    served_elsewhere = attrs.evolve(MANAGED, managed=False)
-    passed, _ = of_the_engine(400, words, served_elsewhere)
-    assert passed is not None, "its settings are not ours"
-    short = attrs.evolve(MANAGED, ctx=256)
-    _, error = of_the_engine(400, words, short)
-    assert error.hint == "It was trained for 256 tokens: ask for less."
-
-
-def test_an_image_for_a_model_that_sees_none_is_a_400() -> None:
-    words = (
-        "image input is not supported - hint: if this is unexpected, you may need to provide "
-        "the mmproj"
-    )
-    passed, error = of_the_engine(500, words, MANAGED)
-    assert passed is None
-    assert status_of(error) == 400
-    assert error.message == "llamacpp/m takes no image input"
-    assert "vision" in error.hint
-    passed, error = of_the_engine(500, "out of memory", MANAGED)
-    assert passed is not None
-    assert status_of(error) == 500

@@ -126,12 +126,12 @@ async def test_a_crash_takes_what_the_program_had_started_with_it(tmp_path: Path
     until(lambda: not running(grandchild))
 
 
-async def test_kill_does_not_wait_for_a_running_grace(tmp_path: Path) -> None:
+async def test_the_end_does_not_wait_for_a_running_grace(tmp_path: Path) -> None:
     child = await spawn(["sh", "-c", STUBBORN], log=tmp_path / "x", relay=True)
     await child.line()
     stopping = asyncio.create_task(child.stop(grace_s=60))
     await asyncio.sleep(0)
-    child.kill()
+    assert await child.end() == Exit(signal=signal.SIGKILL)
     assert await stopping == Exit(signal=signal.SIGKILL)
 
 

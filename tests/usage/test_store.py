@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,62 @@ def test_the_log_rotates_and_old_files_are_read_back(tmp_path: Path) -> None:
     again.close()
 
 
+def test_sums_hold_requests_that_began_late_and_ended_before_a_long_one(tmp_path: Path) -> None:
+    """Records come in the order of ending: at the front of memory may be the oldest of all."""
+    store = Store(tmp_path, keep=3)
+    for began in (50, 51, 0, 60, 70):
+        store.add(record(began))
+    since = START + timedelta(seconds=10)
+    assert ids(store) == ["r70", "r60", "r0"]
+    assert store.aggregate(since)[0].requests == 4
+    store.close()
+    again = Store(tmp_path, keep=3)
+    assert again.aggregate(since)[0].requests == 4, "after a restart too"
+    again.close()
+
+
+def test_sums_know_of_files_that_a_start_did_not_read(tmp_path: Path) -> None:
+    (tmp_path / "usage-000001.jsonl").write_bytes(encode([record(50), record(51)]))
+    (tmp_path / "usage.jsonl").write_bytes(encode([record(0), record(60), record(70)]))
+    store = Store(tmp_path, keep=3)
+    assert store.aggregate(START + timedelta(seconds=10))[0].requests == 4
+    store.close()
+
+
+def test_sums_read_no_file_where_memory_reaches_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, keep=3)
+    for began in (0, 1, 60, 50, 70):
+        store.add(record(began))
+    monkeypatch.setattr(Store, "_records_since", None)
+    assert store.aggregate(START + timedelta(seconds=2))[0].requests == 3
+    store.close()
+
+
+def test_sums_count_what_a_full_disk_does_not_take(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    store = Store(tmp_path / "file" / "usage", keep=2)
+    for n in range(5):
+        store.add(record(n))
+    assert store.aggregate(START)[0].requests == 5
+    store.close()
+
+
+def test_only_the_user_can_read_the_log(tmp_path: Path) -> None:
+    store = Store(tmp_path / "usage")
+    store.add(record(0))
+    store.close()
+    assert (tmp_path / "usage" / "usage.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_damaged_lines_are_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "usage.jsonl").write_bytes(b"{torn\n" + encode([record(0)]) + b"nonsense\n")
+    with structlog.testing.capture_logs() as logs:
+        Store(tmp_path).close()
+    assert [(line["event"], line["lines"]) for line in logs] == [("usage_lines_unreadable", 2)]
+
+
 def test_a_full_disk_degrades_to_memory_and_recovers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +187,30 @@ def test_a_disk_that_stays_full_drops_the_oldest_and_counts_them(
     assert store.warning is not None
     assert store.dropped == 2
     store.close()
+
+
+def test_a_disk_that_is_full_and_slow_keeps_no_more_than_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What arrived while a batch was refused counts too."""
+    monkeypatch.setattr(store_module, "QUEUE", 3)
+    monkeypatch.setattr(store_module, "BATCH_S", 3600.0)
+    store = Store(tmp_path)
+    for n in range(3):
+        store.add(record(n))
+
+    def refuse(data: bytes) -> None:
+        for n in (3, 4):
+            store.add(record(n))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_append", refuse)
+        store.flush()
+    assert store.dropped == 2
+    store.close()
+    records, _ = decode((tmp_path / "usage.jsonl").read_bytes())
+    assert [one.id for one in records] == ["r2", "r3", "r4"], "the oldest go first"
 
 
 def test_sums_and_means_know_what_is_unknown() -> None:

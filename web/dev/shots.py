@@ -5,6 +5,7 @@ Needs Playwright and two mocks: `npm run mock` and, for the last shots,
 has targets too small for a finger, breaks its policy or logs an error.
 """
 
+import shutil
 import sys
 import urllib.request
 from pathlib import Path
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 MOCK = "http://127.0.0.1:7734"
 EMPTY = "http://127.0.0.1:7735"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZES = {"phone": (390, 844), "desktop": (1440, 900)}
 
 
@@ -167,8 +169,11 @@ def tour(s: Shooter) -> None:
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     problems: list[str] = []
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        sys.exit(f"There is none of {', '.join(BROWSERS)} on PATH")
     with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = p.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for size in SIZES:
             for theme in ("light", "dark"):
                 shooter = Shooter(browser, out, size, theme)

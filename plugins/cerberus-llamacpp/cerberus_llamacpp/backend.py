@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from cerberus_core.errors import LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
 from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
@@ -22,6 +22,7 @@ from .engines import Binary, Embedded, Engine, Kind, Launch, find_binary, start
 from .engines.launch import default_threads
 from .estimate import estimate
 from .library import Found, Library, SharedScan
+from .refusals import explain
 from .settings import Settings
 
 
@@ -105,6 +106,9 @@ class LlamaCpp(Backend):
         if self._engines.get(model.name) is engine:
             del self._engines[model.name]
         return why
+
+    def explain(self, model: ModelInfo, status: int, body: bytes) -> CerberusError | None:
+        return explain(model, body)
 
     async def pull(self, ref: str, report: Callable[[PullProgress], None]) -> ModelInfo:
         from .pull import pull

@@ -1,7 +1,4 @@
-"""For tests: the starter model, GGUF files made to measure, a `PluginSetup`.
-
-The fixture `starter_model` comes by importing it into a conftest.
-"""
+"""For tests: the starter model, GGUF files made to measure, a `PluginSetup`."""
 
 import asyncio
 import os
@@ -12,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-import pytest
 
 from cerberus_core.platform import FileLock
 
@@ -61,15 +57,13 @@ class Setup:
         return folder
 
 
-@pytest.fixture(scope="session")
-def starter_model(pytestconfig: pytest.Config) -> Path:
-    """The starter model's file: CERBERUS_TEST_MODEL, else pulled once into `.cache/models`."""
+def starter_file(folder: Path) -> Path:
+    """The starter model's file: CERBERUS_TEST_MODEL, else pulled once into `folder`."""
     given = os.environ.get("CERBERUS_TEST_MODEL")
     if given:
         return Path(given)
     from .pull.starter import pull_starter
 
-    folder = pytestconfig.rootpath / ".cache" / "models"
     with FileLock(folder / ".lock"):
         return asyncio.run(pull_starter(folder, lambda progress: None))
 

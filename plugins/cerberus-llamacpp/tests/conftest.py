@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 from cerberus_llamacpp.backend import LlamaCpp
 from cerberus_llamacpp.settings import Settings
-from cerberus_llamacpp.testing import Setup, starter_model
-
-__all__ = ["starter_model"]  # a fixture; `pytest_plugins` may stand in a top conftest only
+from cerberus_llamacpp.testing import Setup, starter_file
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def starter_model(pytestconfig: pytest.Config) -> Path:
+    return starter_file(pytestconfig.rootpath / ".cache" / "models")
 
 
 @pytest.fixture

