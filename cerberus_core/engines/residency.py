@@ -1,0 +1,206 @@
+"""Who may stay in memory, who leaves for whom, and what is missing. Pure.
+
+Memory is counted in pools: the host's, and one for each GPU. A model takes of
+each what its footprint says. What other programs hold is seen in what is free.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+Footprint = Mapping[str, int]
+"""MiB by the name of a pool."""
+
+
+@attrs.frozen(kw_only=True)
+class Pool:
+    """One memory, as it is now. In MiB."""
+
+    name: str
+    total: int
+    free: int
+    budget: int
+    """What all models together may take."""
+
+
+@attrs.frozen(kw_only=True)
+class Resident:
+    """A model that is in memory or on its way there."""
+
+    model: str
+    footprint: Footprint
+    loading: bool = False
+    """Not all of its memory is seen as taken yet."""
+    busy: bool = False
+    """It answers somebody, or is about to."""
+    pinned: bool = False
+    held: bool = False
+    """Kept for an agent's next turn; leaves only if nobody else will do."""
+    idle_s: float = 0.0
+    reload_s: float = 1.0
+    """What its return would cost."""
+    group: str | None = None
+    exclusive: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Want:
+    """A model that shall be loaded. An empty footprint: its size is unknown, only rules count."""
+
+    model: str
+    footprint: Footprint
+    group: str | None = None
+    exclusive: bool = False
+
+
+@attrs.frozen
+class Go:
+    """There is room."""
+
+
+@attrs.frozen
+class MakeRoom:
+    """These leave first; each with the reason."""
+
+    leave: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class Wait:
+    """Only models in use stand in the way: wait for these."""
+
+    busy: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Refuse:
+    """It can't be, however long one waits."""
+
+    why: str
+    missing: Footprint
+    """MiB that are missing in each pool; empty where rules forbid it."""
+
+
+Decision = Go | MakeRoom | Wait | Refuse
+
+
+def decide(
+    want: Want,
+    residents: Iterable[Resident],
+    pools: Sequence[Pool],
+    *,
+    max_loaded: int | None = None,
+) -> Decision:
+    """What must happen for `want` to be loaded. Never touches a model in use."""
+    others = [resident for resident in residents if resident.model != want.model]
+    clashing = [other for other in others if clash(want, other)]
+    pinned = [other.model for other in clashing if other.pinned]
+    if pinned:
+        return Refuse(why=f"{_names(pinned)} is pinned and may not live beside it", missing={})
+    asked = _Room(want, others, pools, max_loaded)
+    movable = [other for other in others if not other.pinned]
+    if not asked.enough(movable):
+        return _refusal(asked, movable)
+    idle = [other for other in movable if not (other.busy or other.loading)]
+    forced = [other for other in clashing if other in idle]
+    if len(forced) < len(clashing) or not asked.enough(idle):
+        return Wait(tuple(_in_the_way(asked, clashing, movable, idle)))
+    leaving = list(forced)
+    candidates = sorted((other for other in idle if other not in forced), key=_worth_keeping)
+    for candidate in candidates:
+        if asked.enough(leaving):
+            break
+        leaving.append(candidate)
+    # The last ones taken may have made some of the first ones needless.
+    for candidate in [other for other in leaving if other not in forced]:
+        rest = [other for other in leaving if other is not candidate]
+        if asked.enough(rest):
+            leaving = rest
+    if not leaving:
+        return Go()
+    return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
+
+
+def clash(want: Want | Resident, other: Resident) -> bool:
+    """Whether rules forbid the two to live together."""
+    return want.exclusive or other.exclusive or want.group != other.group
+
+
+@attrs.frozen
+class _Room:
+    want: Want
+    others: list[Resident]
+    pools: Sequence[Pool]
+    max_loaded: int | None
+
+    def enough(self, leaving: Sequence[Resident]) -> bool:
+        """Whether there is room once `leaving` have left."""
+        return not self.missing(leaving) and not self.too_many(leaving)
+
+    def too_many(self, leaving: Sequence[Resident]) -> bool:
+        return self.max_loaded is not None and (
+            len(self.others) - len(leaving) + 1 > self.max_loaded
+        )
+
+    def missing(self, leaving: Sequence[Resident]) -> dict[str, int]:
+        short: dict[str, int] = {}
+        for pool in self.pools:
+            need = self.want.footprint.get(pool.name, 0)
+            if not need:
+                continue
+            left = need - self._available(pool, leaving)
+            if left > 0:
+                short[pool.name] = left
+        for name in self.want.footprint.keys() - {pool.name for pool in self.pools}:
+            short[name] = self.want.footprint[name]
+        return short
+
+    def _available(self, pool: Pool, leaving: Sequence[Resident]) -> int:
+        name = pool.name
+        gone = {other.model for other in leaving}
+        staying = [other for other in self.others if other.model not in gone]
+        # What is on its way into memory is not seen there yet: count it as taken.
+        free = pool.free - sum(o.footprint.get(name, 0) for o in staying if o.loading)
+        free += sum(o.footprint.get(name, 0) for o in leaving if not o.loading)
+        within = pool.budget - sum(o.footprint.get(name, 0) for o in staying)
+        return min(free, within)
+
+
+def _worth_keeping(resident: Resident) -> tuple[bool, float]:
+    """Small leaves first: long idle, and cheap to bring back."""
+    return resident.held, -resident.idle_s / max(resident.reload_s, 0.1)
+
+
+def _in_the_way(
+    asked: _Room, clashing: list[Resident], movable: list[Resident], idle: list[Resident]
+) -> list[str]:
+    busy = [other for other in movable if other not in idle]
+    if not asked.enough(idle):
+        return [other.model for other in busy]
+    return [other.model for other in clashing if other in busy]
+
+
+def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:
+    missing = asked.missing(movable)
+    pinned = [other.model for other in asked.others if other.pinned]
+    if not missing:
+        return Refuse(why=f"{_names(pinned)} is pinned, and no more may be loaded", missing={})
+    parts = [f"{mib} MiB of {name}" for name, mib in sorted(missing.items())]
+    why = f"{' and '.join(parts)} are missing even with every other model unloaded"
+    if pinned:
+        why += f" but the pinned {_names(pinned)}"
+    return Refuse(why=why, missing=missing)
+
+
+def _reason(other: Resident, want: Want, forced: list[Resident]) -> str:
+    if other not in forced:
+        return f"room for {want.model}; idle for {other.idle_s:.0f} s"
+    if want.exclusive:
+        return f"{want.model} lives alone"
+    if other.exclusive:
+        return f"it lives alone, and {want.model} is wanted"
+    return f"it is not in the group of {want.model}"
+
+
+def _names(models: Sequence[str]) -> str:
+    return ", ".join(models)

@@ -1,0 +1,236 @@
+"""Making room: worked examples, and what holds for every state."""
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cerberus_core.engines.residency import (
+    Decision,
+    Go,
+    MakeRoom,
+    Pool,
+    Refuse,
+    Resident,
+    Wait,
+    Want,
+    clash,
+    decide,
+)
+
+
+def host(free: int, *, total: int = 10_000, budget: int | None = None) -> Pool:
+    return Pool(name="host", total=total, free=free, budget=total if budget is None else budget)
+
+
+def resident(model: str, mib: int, **more: object) -> Resident:
+    return Resident(model=model, footprint={"host": mib}, **more)  # type: ignore[arg-type]
+
+
+def want(mib: int, **more: object) -> Want:
+    return Want(model="new", footprint={"host": mib} if mib else {}, **more)  # type: ignore[arg-type]
+
+
+def leaving(decision: Decision) -> list[str]:
+    assert isinstance(decision, MakeRoom), decision
+    return [model for model, _ in decision.leave]
+
+
+def test_there_is_room() -> None:
+    assert decide(want(100), [resident("a", 50)], [host(100)]) == Go()
+
+
+def test_the_one_that_was_idle_longest_leaves_and_only_that_one() -> None:
+    here = [resident("a", 500, idle_s=10), resident("b", 500, idle_s=90)]
+    assert leaving(decide(want(400), here, [host(0)])) == ["b"]
+
+
+def test_what_is_cheap_to_bring_back_leaves_before_what_is_dear() -> None:
+    here = [
+        resident("dear", 500, idle_s=100, reload_s=100),
+        resident("cheap", 500, idle_s=20, reload_s=1),
+    ]
+    assert leaving(decide(want(400), here, [host(0)])) == ["cheap"]
+
+
+def test_a_small_one_is_spared_where_a_big_one_makes_all_the_room() -> None:
+    here = [resident("small", 10, idle_s=100), resident("big", 900, idle_s=50)]
+    assert leaving(decide(want(800), here, [host(0)])) == ["big"]
+
+
+def test_a_model_in_use_is_waited_for() -> None:
+    here = [resident("busy", 500, busy=True)]
+    assert decide(want(400), here, [host(0)]) == Wait(("busy",))
+    assert decide(want(400), [resident("coming", 500, loading=True)], [host(400)]) == Wait(
+        ("coming",)
+    )
+
+
+def test_what_is_on_its_way_counts_as_taken() -> None:
+    here = [resident("coming", 500, loading=True)]
+    assert decide(want(400), here, [host(900)]) == Go()
+    assert isinstance(decide(want(400), here, [host(899)]), Wait)
+
+
+def test_a_held_one_leaves_last() -> None:
+    here = [resident("held", 500, idle_s=900, held=True), resident("b", 500, idle_s=1)]
+    assert leaving(decide(want(400), here, [host(0)])) == ["b"]
+    assert leaving(decide(want(900), here, [host(0)])) == ["b", "held"]
+
+
+def test_a_pinned_one_never_leaves_and_is_named() -> None:
+    decision = decide(want(600), [resident("p", 500, pinned=True)], [host(100)])
+    assert isinstance(decision, Refuse)
+    assert decision.missing == {"host": 500}
+    assert "p" in decision.why
+    assert "500 MiB of host" in decision.why
+
+
+def test_the_budget_holds_even_where_more_is_free() -> None:
+    here = [resident("a", 500, idle_s=1)]
+    assert decide(want(400), here, [host(9_000, budget=900)]) == Go()
+    assert leaving(decide(want(401), here, [host(9_000, budget=900)])) == ["a"]
+    decision = decide(want(901), here, [host(9_000, budget=900)])
+    assert isinstance(decision, Refuse)
+    assert decision.missing == {"host": 1}
+
+
+def test_what_others_hold_can_not_be_had() -> None:
+    decision = decide(want(600), [resident("a", 100)], [host(400)])
+    assert isinstance(decision, Refuse)
+    assert decision.missing == {"host": 100}
+
+
+def test_one_that_lives_alone() -> None:
+    here = [resident("a", 1), resident("b", 1, busy=True)]
+    assert decide(want(1, exclusive=True), here, [host(9_000)]) == Wait(("b",))
+    here = [resident("a", 1), resident("b", 1)]
+    assert leaving(decide(want(1, exclusive=True), here, [host(9_000)])) == ["a", "b"]
+    assert leaving(decide(want(1), [resident("x", 1, exclusive=True)], [host(9_000)])) == ["x"]
+
+
+def test_groups_live_with_themselves() -> None:
+    here = [resident("a", 1, group="coding"), resident("b", 1, group="voice")]
+    assert leaving(decide(want(1, group="coding"), here, [host(9_000)])) == ["b"]
+    pinned = [resident("p", 1, group="voice", pinned=True)]
+    assert isinstance(decide(want(1, group="coding"), pinned, [host(9_000)]), Refuse)
+
+
+def test_a_number_of_models() -> None:
+    here = [resident("a", 1, idle_s=5), resident("b", 1, idle_s=9)]
+    assert leaving(decide(want(1), here, [host(9_000)], max_loaded=2)) == ["b"]
+    pinned = [attrs.evolve(each, pinned=True) for each in here]
+    assert isinstance(decide(want(1), pinned, [host(9_000)], max_loaded=2), Refuse)
+
+
+def test_an_unknown_size_only_minds_the_rules() -> None:
+    assert decide(want(0), [resident("a", 500)], [host(0)]) == Go()
+
+
+def test_a_pool_that_is_not_there_is_missing() -> None:
+    decision = decide(Want(model="new", footprint={"gpu0": 5}), [], [host(100)])
+    assert isinstance(decision, Refuse)
+    assert decision.missing == {"gpu0": 5}
+
+
+POOLS = ("host", "gpu0", "gpu1")
+footprints: st.SearchStrategy[Mapping[str, int]] = st.dictionaries(
+    st.sampled_from(POOLS), st.integers(0, 1000), max_size=3
+)
+residents = st.lists(
+    st.builds(
+        Resident,
+        model=st.sampled_from("abcdef"),
+        footprint=footprints,
+        loading=st.booleans(),
+        busy=st.booleans(),
+        pinned=st.booleans(),
+        held=st.booleans(),
+        idle_s=st.floats(0, 1e6),
+        reload_s=st.floats(0, 1e3),
+        group=st.sampled_from([None, "x", "y"]),
+        exclusive=st.booleans(),
+    ),
+    max_size=6,
+    unique_by=lambda each: each.model,
+)
+pools = st.tuples(
+    *(
+        st.builds(
+            Pool,
+            name=st.just(name),
+            total=st.just(4000),
+            free=st.integers(0, 4000),
+            budget=st.integers(0, 4000),
+        )
+        for name in POOLS
+    )
+)
+wants = st.builds(
+    Want,
+    model=st.just("new"),
+    footprint=footprints,
+    group=st.sampled_from([None, "x", "y"]),
+    exclusive=st.booleans(),
+)
+
+
+@given(wants, residents, pools, st.one_of(st.none(), st.integers(1, 4)))
+def test_what_holds_for_every_state(
+    asked: Want, here: list[Resident], memory: tuple[Pool, ...], most: int | None
+) -> None:
+    decision = decide(asked, here, memory, max_loaded=most)
+    by_name = {each.model: each for each in here}
+    if isinstance(decision, MakeRoom):
+        gone = [by_name[model] for model, _ in decision.leave]
+        assert gone
+        assert not any(each.busy or each.pinned or each.loading for each in gone)
+        after = [each for each in here if each not in gone]
+        freed = tuple(
+            attrs.evolve(
+                pool, free=pool.free + sum(each.footprint.get(pool.name, 0) for each in gone)
+            )
+            for pool in memory
+        )
+        assert decide(asked, after, freed, max_loaded=most) == Go()
+        # Nobody leaves for nothing.
+        for spared in gone:
+            if not clash(asked, spared):
+                again = [*after, spared]
+                less = tuple(
+                    attrs.evolve(pool, free=pool.free - spared.footprint.get(pool.name, 0))
+                    for pool in freed
+                )
+                assert decide(asked, again, less, max_loaded=most) != Go()
+    elif isinstance(decision, Wait):
+        assert decision.busy
+        assert all(by_name[model].busy or by_name[model].loading for model in decision.busy)
+        # Once they are done and idle, it is not a matter of waiting any more.
+        done = [attrs.evolve(each, busy=False, loading=False) for each in here]
+        seen = tuple(
+            attrs.evolve(
+                pool,
+                free=pool.free
+                - sum(each.footprint.get(pool.name, 0) for each in here if each.loading),
+            )
+            for pool in memory
+        )
+        assert isinstance(decide(asked, done, seen, max_loaded=most), MakeRoom | Go)
+    elif isinstance(decision, Go):
+        assert not any(clash(asked, each) for each in here)
+        for pool in memory:
+            taken = sum(each.footprint.get(pool.name, 0) for each in here)
+            need = asked.footprint.get(pool.name, 0)
+            if need:
+                assert taken + need <= pool.budget
+                assert need <= pool.free
+    else:
+        assert decision.why
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_one_that_is_here_already_is_no_neighbour_of_itself(most: int) -> None:
+    here = [Resident(model="new", footprint={"host": 400}, exclusive=True)]
+    assert decide(want(400, exclusive=True), here, [host(400)], max_loaded=most) == Go()
