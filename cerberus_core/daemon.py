@@ -19,13 +19,14 @@ from anyio.to_thread import run_sync as in_thread
 import cerberus_core
 from cerberus_core import config as settings
 from cerberus_core.access import Hosts, OneTimeCodes
-from cerberus_core.api import Services, build
+from cerberus_core.api import Price, Services, build
 from cerberus_core.api.server import Server
 from cerberus_core.config import Config
 from cerberus_core.engines import Manager, policies_of
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
+from cerberus_core.gpu import Monitor
 from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock, in_daemon_thread
 from cerberus_core.platform.limits import raise_open_files
@@ -212,11 +213,20 @@ async def _running(
             changed=lambda model: bus.publish("model", model),
             list_ttl_s=config.engines.list_ttl_s,
         )
+        monitor = Monitor(
+            plugins.gpu_vendors,
+            plugins.energy_meters,
+            clock=clock,
+            active_interval_s=config.gpu.active_interval_ms / 1000,
+            idle_interval_s=config.gpu.idle_interval_ms / 1000,
+            changed=lambda snapshot: bus.publish("gpus", snapshot),
+        )
         gateway = Gateway(
             manager,
             store,
             publish=bus.publish,
             clock=clock,
+            energy=monitor.ledger,
             options=Options(
                 hold_s=config.gateway.hold_s,
                 keepalive_s=config.gateway.keepalive_s,
@@ -226,12 +236,17 @@ async def _running(
         )
         every_warning = [*warnings, *plugins.warnings]
         async with manager.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(monitor.run)
             tasks.start_soon(gateway.requests.tick)
             tasks.start_soon(manager.models)
             try:
                 yield Services(
                     manager=manager,
                     gateway=gateway,
+                    monitor=monitor,
+                    price=Price(
+                        per_kwh=config.energy.price_per_kwh, currency=config.energy.currency
+                    ),
                     store=store,
                     bus=bus,
                     codes=OneTimeCodes(clock),
@@ -255,6 +270,7 @@ async def _running(
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await gateway.aclose()
+                    await monitor.aclose()
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)

@@ -110,6 +110,7 @@ class Monitor:
         """No more readings; who waits for a share gets what is known."""
         self.ledger.close()
         for source in self._sources:
+            await source.reader.rest(self._read_limit_s)
             try:
                 await source.reader.call(source.reads.close, self._read_limit_s)
             except Exception as error:  # noqa: BLE001 the library of others

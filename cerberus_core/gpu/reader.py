@@ -29,6 +29,11 @@ class Reader:
             raise self._hangs()
         return task.result()
 
+    async def rest(self, limit_s: float) -> None:
+        """Wait for a call that runs."""
+        if self._running is not None:
+            await asyncio.wait({self._running}, timeout=limit_s)
+
     def leave(self) -> None:
         """Wait for nothing any more."""
         if self._running is not None:

@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/gpus": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GPUs and energy */
+        get: operations["ApiGpusGpus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/login": {
         parameters: {
             query?: never;
@@ -269,11 +286,20 @@ export interface components {
             avg_tok_per_sec?: number | null;
             avg_ttft_ms?: number | null;
             completion_tokens?: number | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
             energy_j?: number | null;
             errors?: number;
             model: string;
             prompt_tokens?: number | null;
             requests?: number;
+        };
+        /** Availability */
+        Availability: {
+            detail?: string | null;
+            hint?: string | null;
+            ok: boolean;
+            warnings?: string[];
         };
         /** Code */
         Code: {
@@ -289,6 +315,36 @@ export interface components {
             };
             file: string;
             warnings: string[];
+        };
+        /** GPU */
+        GPU: {
+            energy_j?: number | null;
+            host?: string;
+            id: string;
+            index: number;
+            mem_total_mib?: number | null;
+            mem_used_mib?: number | null;
+            name: string;
+            power_limit_w?: number | null;
+            power_w?: number | null;
+            problem?: string | null;
+            processes?: {
+                [key: string]: number | null;
+            } | null;
+            pstate?: string | null;
+            temp_c?: number | null;
+            util_pct?: number | null;
+            vendor: string;
+        };
+        /** GPUSnapshot */
+        GPUSnapshot: {
+            cpu_energy_j?: number | null;
+            extrapolated?: boolean;
+            gpu_energy_j?: number | null;
+            gpus?: components["schemas"]["GPU"][];
+            meters?: components["schemas"]["MeterReport"][];
+            /** Format: date-time */
+            time: string;
         };
         /** Health */
         Health: {
@@ -308,6 +364,13 @@ export interface components {
         /** Login */
         Login: {
             code: string;
+        };
+        /** MeterReport */
+        MeterReport: {
+            /** @enum {string} */
+            measures: "gpu" | "cpu";
+            name: string;
+            state: components["schemas"]["Availability"];
         };
         /** ModelInfo */
         ModelInfo: {
@@ -364,6 +427,10 @@ export interface components {
             client?: string | null;
             completion_tokens?: number | null;
             duration_ms?: number | null;
+            /** @enum {null|string} */
+            energy?: "measured" | "apportioned" | "estimated" | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
             energy_j?: number | null;
             error?: string | null;
             host?: string;
@@ -390,6 +457,12 @@ export interface components {
         };
         /** Status */
         Status: {
+            cpu_energy_j: number | null;
+            gpu_energy_j: number | null;
+            gpu_mem_total_mib: number | null;
+            gpu_mem_used_mib: number | null;
+            gpu_power_w: number | null;
+            gpus: number;
             models: number;
             models_loaded: number;
             pid: number;
@@ -405,7 +478,9 @@ export interface components {
         };
         /** Usage */
         Usage: {
+            currency?: string;
             models: components["schemas"]["Aggregate"][];
+            price_per_kwh?: number | null;
             /** Format: date-time */
             since: string;
         };
@@ -491,6 +566,26 @@ export interface operations {
                         } | unknown[];
                         status_code: number;
                     };
+                };
+            };
+        };
+    };
+    ApiGpusGpus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GPUSnapshot"];
                 };
             };
         };
