@@ -179,7 +179,7 @@ async def test_the_client_never_waits_for_a_meter_and_the_record_follows(
     assert record.id == told["request_id"]
 
 
-async def test_a_meter_that_can_not_be_read_is_unknown_and_the_record_is_kept(
+async def test_g32_a_meter_that_can_not_be_read_is_unknown_and_the_record_is_kept(
     metered: Metered, upstream: ScriptedServer
 ) -> None:
     wait = Wait()
