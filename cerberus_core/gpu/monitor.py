@@ -191,14 +191,14 @@ class Monitor:
 
         try:
             at, values = await source.reader.call(read, self._read_limit_s)
+            samples = self._samples(source, at, values)
+            readings = [self._step(source, key, sample) for key, sample in samples.items()]
+            source.problem = None
         except Exception as error:  # noqa: BLE001 it shows where meters are listed
             self._failed(source, error)
-            samples: dict[str, Sample] = {}
-        else:
-            source.problem = None
-            samples = self._samples(source, at, values)
-        keys = dict.fromkeys([*source.integrators, *samples])
-        return [self._step(source, key, samples.get(key)) for key in keys]
+            samples, readings = {}, []
+        missing = [key for key in source.integrators if key not in samples]
+        return [*readings, *[self._step(source, key, None) for key in missing]]
 
     def _failed(self, source: _Source, error: Exception) -> None:
         problem = _words(error)

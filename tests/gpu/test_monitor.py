@@ -342,6 +342,45 @@ async def test_at_the_end_of_the_daemon_a_record_gets_what_is_known() -> None:
     assert made.ledger.begin(Answer()) is None
 
 
+async def test_who_gave_up_waiting_leaves_no_driver_that_hangs() -> None:
+    clock, cards, go = FakeClock(), Cards(card(power_w=5.0)), threading.Event()
+    made = monitor(clock, cards)
+    await made.look()
+    cards.before = lambda: [go.wait(5), None][1]
+    with anyio.move_on_after(0.05):
+        await made.refresh()
+    again = asyncio.ensure_future(made.refresh())
+    await asyncio.sleep(0.01)
+    go.set()
+    assert [gpu.problem for gpu in (await again).gpus] == [None]
+
+
+async def test_a_plugin_that_reads_nonsense_is_a_problem_and_no_crash() -> None:
+    clock, cards, zones = FakeClock(), Cards(card(energy_j="much")), Zones(package=1.0)
+    made = monitor(clock, cards, zones)
+    await made.look()
+    for n in range(3):
+        await clock.advance(1)
+        zones.joules = {"package": 5.0 * n}
+        snapshot = await made.refresh()
+    assert snapshot.cpu_energy_j == 10
+    assert "TypeError" in str(snapshot.meters[0].state.detail)
+
+
+async def test_over_a_suspend_power_tells_nothing_and_the_counter_all() -> None:
+    clock, cards, zones = FakeClock(), Cards(card(power_w=200.0)), Zones(package=0.0)
+    made, shares = monitor(clock, cards, zones), list[Share]()
+    await learned(clock, made, idle=lambda s: zones.joules.update(package=10 * s))
+    use = made.ledger.begin(Answer())
+    assert use is not None
+    await clock.advance(3600)
+    zones.joules["package"] += 100_000
+    use.end(1, shares.append)
+    snapshot = await made.refresh()
+    assert (snapshot.gpu_energy_j, snapshot.cpu_energy_j) == (1000, 100_050)
+    assert shares == [Share(gpu_j=None, cpu_j=64_000, mark="estimated")]
+
+
 async def test_what_a_reading_changed_is_told() -> None:
     told = []
     clock, cards = FakeClock(), Cards(card(power_w=5.0))

@@ -30,6 +30,8 @@ class AmdVendor(GPUVendor):
         cards = [sysfs.read(i, *card) for i, card in enumerate(sysfs.cards(self._root))]
         if not cards:
             return Availability(ok=False, detail=f"no AMD card in {self._root}", hint=HINT)
+        if self._smi is not None:
+            self._smi.look()  # the first contact takes long, and a reading has less time
         return Availability(ok=True, detail=", ".join(gpu.name for gpu in cards))
 
     def read(self) -> Sequence[GPU]:
