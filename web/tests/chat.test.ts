@@ -114,6 +114,12 @@ it("without the gateway's numbers the page's own stand in, marked", () => {
   expect(line.map((s) => s.replaceAll("\u00a0", " "))).toEqual(["TTFT ~100 ms", "~20.0 tok/s", "~41 tokens", "~2.10 s"]);
 });
 
+it("the line below an answer tells its energy, and that it is an estimate", () => {
+  const usage = { cerberus: { energy_j: 12.34, energy: "estimated", tok_per_j: 3.5 } };
+  const line = statsLine(usage, { sentAt: 0, firstAt: 100, endedAt: 2100, pieces: 41 });
+  expect(line.slice(-2).map((s) => s.replaceAll("\u00a0", " "))).toEqual(["~12.3 J", "~3.50 tok/J"]);
+});
+
 describe("a model's row", () => {
   const model = (change: Partial<ModelInfo>) => ({ id: "a/b", name: "b", managed: true, problem: null, state: "unloaded", ...change }) as ModelInfo;
   it("offers what can be done, and nothing else", () => {
