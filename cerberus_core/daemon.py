@@ -19,7 +19,7 @@ from anyio.to_thread import run_sync as in_thread
 import cerberus_core
 from cerberus_core import config as settings
 from cerberus_core.access import Hosts, OneTimeCodes
-from cerberus_core.api import Services, build
+from cerberus_core.api import Price, Services, build
 from cerberus_core.api.server import Server
 from cerberus_core.config import Config
 from cerberus_core.engines import Footprints, Manager, RoomRules, host_pool, policies_of
@@ -27,6 +27,7 @@ from cerberus_core.engines.residency import Pool
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
+from cerberus_core.gpu import Monitor
 from cerberus_core.loading import load_plugins
 from cerberus_core.platform import Clock, FileLock, Folders, SystemClock, in_daemon_thread
 from cerberus_core.platform.limits import raise_open_files
@@ -224,11 +225,20 @@ async def _running(
                 max_loaded=config.engines.max_loaded, max_wait_s=config.engines.max_wait_s
             ),
         )
+        monitor = Monitor(
+            plugins.gpu_vendors,
+            plugins.energy_meters,
+            clock=clock,
+            active_interval_s=config.gpu.active_interval_ms / 1000,
+            idle_interval_s=config.gpu.idle_interval_ms / 1000,
+            changed=lambda snapshot: bus.publish("gpus", snapshot),
+        )
         gateway = Gateway(
             manager,
             store,
             publish=bus.publish,
             clock=clock,
+            energy=monitor.ledger,
             options=Options(
                 hold_s=config.gateway.hold_s,
                 keepalive_s=config.gateway.keepalive_s,
@@ -238,12 +248,17 @@ async def _running(
         )
         every_warning = [*warnings, *plugins.warnings]
         async with manager.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(monitor.run)
             tasks.start_soon(gateway.requests.tick)
             tasks.start_soon(manager.preload)
             try:
                 yield Services(
                     manager=manager,
                     gateway=gateway,
+                    monitor=monitor,
+                    price=Price(
+                        per_kwh=config.energy.price_per_kwh, currency=config.energy.currency
+                    ),
                     store=store,
                     bus=bus,
                     codes=OneTimeCodes(clock),
@@ -270,6 +285,7 @@ async def _running(
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await gateway.aclose()
+                    await monitor.aclose()
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)

@@ -8,7 +8,7 @@ is a hook that does not stand here.
 
 import pluggy
 
-from .interfaces import Backend, PluginSetup
+from .interfaces import Backend, EnergyMeter, GPUVendor, PluginSetup
 
 hookspec = pluggy.HookspecMarker("cerberus")
 
@@ -20,4 +20,21 @@ def cerberus_model_backends(setup: PluginSetup) -> list[Backend]:  # type: ignor
     Called once, at start, in a worker thread under a time limit: make the
     objects, read the settings, and leave connecting and importing vendor
     libraries to the objects' methods.
+    """
+
+
+@hookspec
+def cerberus_gpu_vendors(setup: PluginSetup) -> list[GPUVendor]:  # type: ignore[empty-body]
+    """The readers of GPUs of this plugin; usually one.
+
+    Called as `cerberus_model_backends` is: whether there is a driver and a
+    card is for `available` to find out.
+    """
+
+
+@hookspec
+def cerberus_energy_meters(setup: PluginSetup) -> list[EnergyMeter]:  # type: ignore[empty-body]
+    """The energy meters of this plugin that are no GPUs; usually one.
+
+    Called as `cerberus_model_backends` is.
     """

@@ -23,7 +23,15 @@ from cerberus_core.values import Record
 
 SCANNED = [
     name
-    for name in ("cerberus_core", "cerberus_openai", "cerberus_llamacpp", "cerberus_hello")
+    for name in (
+        "cerberus_core",
+        "cerberus_amd",
+        "cerberus_llamacpp",
+        "cerberus_nvidia",
+        "cerberus_openai",
+        "cerberus_rapl",
+        "cerberus_hello",
+    )
     if find_spec(name)
 ]
 """What must not block the loop; a plugin's folder may be gone."""
@@ -157,7 +165,8 @@ async def upstream() -> AsyncIterator[ScriptedServer]:
 def endpoint(server: ScriptedServer, *, models: list[str] | None = None, more: str = "") -> str:
     """Config with the scripted server as the endpoint `up`. `more` are lines of its table."""
     return (
-        'blocked_plugins = ["llamacpp", "hello"]\n'
+        # What is metered where the tests run must not matter.
+        'blocked_plugins = ["llamacpp", "hello", "amd", "nvidia", "rapl"]\n'
         "[plugins.openai.endpoints.up]\n"
         f'base_url = "{server.base_url}"\n'
         f"models = {json.dumps(models or ['m'])}\n{more}\n"

@@ -11,8 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "cerberus_core": ROOT / "cerberus_core",
+    "cerberus_amd": ROOT / "plugins/cerberus-amd/cerberus_amd",
     "cerberus_llamacpp": ROOT / "plugins/cerberus-llamacpp/cerberus_llamacpp",
+    "cerberus_nvidia": ROOT / "plugins/cerberus-nvidia/cerberus_nvidia",
     "cerberus_openai": ROOT / "plugins/cerberus-openai/cerberus_openai",
+    "cerberus_rapl": ROOT / "plugins/cerberus-rapl/cerberus_rapl",
     "cerberus_hello": ROOT / "examples/cerberus-hello/cerberus_hello",
 }
 

@@ -14,7 +14,7 @@ import typer
 from cerberus_core import cli, hookspecs
 from cerberus_core.cli.main import root
 from cerberus_core.config import Config, ModelSettings
-from cerberus_core.interfaces import backend
+from cerberus_core.interfaces import backend, gpu
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -38,8 +38,8 @@ def signatures(module: Any) -> Iterator[str]:
             yield f"{kind}{node.name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}"
 
 
-def test_every_hook_and_backend_method_has_a_heading_with_its_signature() -> None:
-    expected = {*signatures(hookspecs), *signatures(backend)}
+def test_every_hook_and_method_of_a_plugin_has_a_heading_with_its_signature() -> None:
+    expected = {*signatures(hookspecs), *signatures(backend), *signatures(gpu)}
     assert headings(page("plugins.md")) == expected
 
 

@@ -16,6 +16,7 @@ from cerberus_core.errors import CerberusError
 
 from .box import BoxController, healthz
 from .events import events
+from .gpus import GPUsController
 from .guard import App, Guard
 from .login import LoginController
 from .models import ModelsController
@@ -80,6 +81,7 @@ def admin_app(services: Services | None) -> Litestar:
         route_handlers=[
             healthz,
             BoxController,
+            GPUsController,
             ModelsController,
             RequestsController,
             LoginController,

@@ -1,14 +1,19 @@
 """The box as a whole: health, status, plugins, settings."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from litestar import Controller, get
 
 from cerberus_core.values import Notice, PluginReport
 
+from .gpus import latest
 from .services import Given
+
+GPU_WAIT_S = 0.2
+"""How long the status waits for a reading of the GPUs."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,6 +36,14 @@ class Status:
     requests_total: int
     """Since the start."""
     plugins_failed: int
+    gpus: int
+    gpu_power_w: float | None
+    """Of all cards that tell; so are the next three."""
+    gpu_mem_used_mib: int | None
+    gpu_mem_total_mib: int | None
+    gpu_energy_j: float | None
+    """Since the start."""
+    cpu_energy_j: float | None
     warnings: list[str]
 
 
@@ -69,6 +82,8 @@ class BoxController(Controller):
     async def status(self, services: Given) -> Status:
         """One flat document."""
         models = await services.manager.models()
+        snapshot = await latest(services, GPU_WAIT_S)
+        gpus = snapshot.gpus
         return Status(
             version=services.version,
             pid=services.pid,
@@ -80,6 +95,12 @@ class BoxController(Controller):
             requests_in_flight=len(services.gateway.requests),
             requests_total=services.gateway.requests.total,
             plugins_failed=sum(report.state == "failed" for report in services.plugins),
+            gpus=len(gpus),
+            gpu_power_w=_sum(gpu.power_w for gpu in gpus),
+            gpu_mem_used_mib=_sum(gpu.mem_used_mib for gpu in gpus),
+            gpu_mem_total_mib=_sum(gpu.mem_total_mib for gpu in gpus),
+            gpu_energy_j=snapshot.gpu_energy_j,
+            cpu_energy_j=snapshot.cpu_energy_j,
             warnings=[
                 *services.warnings(),
                 *([services.store.warning] if services.store.warning else []),
@@ -121,3 +142,11 @@ class BoxController(Controller):
             config=services.public_config,
             warnings=services.warnings(),
         )
+
+
+N = TypeVar("N", int, float)
+
+
+def _sum(values: Iterable[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None

@@ -24,7 +24,8 @@ async def events(
     services: Given,
     last_event_id: Annotated[str | None, HeaderParameter(name="last-event-id")] = None,
 ) -> Stream:
-    """Types: `model`, `request`, `record`, and `reload` (read the state anew).
+    """Types: `model`, `request`, `record`, `gpus` (after each reading of GPUs and
+    meters), and `reload` (read the state anew).
 
     After `Last-Event-ID` come the events that were missed, or a `reload` if
     there were too many. A comment every 15 s says that the line is alive.

@@ -26,6 +26,9 @@ class Requests:
 class Usage:
     since: datetime
     models: list[Aggregate]
+    price_per_kwh: float | None = None
+    """What electricity costs, where it is set."""
+    currency: str = "EUR"
 
 
 class RequestsController(Controller):
@@ -60,4 +63,7 @@ class RequestsController(Controller):
         if start.tzinfo is None:
             start = start.replace(tzinfo=UTC)
         models = await anyio.to_thread.run_sync(services.store.aggregate, start)
-        return Usage(since=start, models=models)
+        price = services.price
+        return Usage(
+            since=start, models=models, price_per_kwh=price.per_kwh, currency=price.currency
+        )

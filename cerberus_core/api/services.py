@@ -11,9 +11,18 @@ from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.engines import Manager
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway
+from cerberus_core.gpu import Monitor
 from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
 from cerberus_core.values import PluginReport
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """Of electricity; `per_kwh` None where it isn't set."""
+
+    per_kwh: float | None = None
+    currency: str = "EUR"
 
 
 @attrs.frozen(kw_only=True)
@@ -22,6 +31,8 @@ class Services:
 
     manager: Manager
     gateway: Gateway
+    monitor: Monitor
+    price: Price
     store: Store
     bus: Bus
     codes: OneTimeCodes

@@ -181,5 +181,18 @@ def _speed(usage: dict[str, Any]) -> str:
     if own.get("load_ms"):
         facts.append(f"loaded in {own['load_ms'] / 1000:.1f} s")
     if own.get("energy_j") is not None:
-        facts.append(f"{figure(own['energy_j'])} J")
+        facts.append(_energy(own))
+    if own.get("tok_per_j") is not None:
+        facts.append(f"{figure(own['tok_per_j'])} tok/J")
     return " · ".join(facts)
+
+
+def _energy(own: dict[str, Any]) -> str:
+    """`~12.3 J (GPU 10.1, CPU 2.2)`; ~ marks an estimate."""
+    mark = "~" if own.get("energy") == "estimated" else ""
+    parts = [
+        f"{name} {figure(own[key])}"
+        for name, key in (("GPU", "energy_gpu_j"), ("CPU", "energy_cpu_j"))
+        if own.get(key) is not None
+    ]
+    return f"{mark}{figure(own['energy_j'])} J ({', '.join(parts)})"

@@ -111,6 +111,7 @@ def _ask_daemon(findings: Findings) -> bool:
         status = daemon.get("/api/status")
         plugins = daemon.get("/api/plugins")["plugins"]
         models = daemon.get("/api/models")
+        meters = daemon.get("/api/gpus")
     except DaemonUnreachable as error:
         findings.add("note", error.message, error.hint)
         return False
@@ -120,6 +121,7 @@ def _ask_daemon(findings: Findings) -> bool:
     findings.add("ok", f"The daemon answers at {status['url']}; what follows is how it sees things")
     _plugins(findings, plugins)
     told = _models(findings, plugins, models["models"], models["problems"])
+    _meters(findings, meters)
     for warning in status["warnings"]:
         if warning not in told:
             findings.add("note", warning)
@@ -151,6 +153,7 @@ def _look_here(findings: Findings) -> None:
         findings.add("note", warning)
     models, problems, warnings = run_async(listed)
     told = _models(findings, plugins, models, problems)
+    _meters(findings, msgspec.to_builtins(run_async(here.gpus), str_keys=True))
     for warning in warnings:
         if warning not in told:
             findings.add("note", warning)
@@ -196,3 +199,15 @@ def _models(
     if not any(model["problem"] is None for model in models):
         findings.add("note", "There is no model that can be used", _NO_MODEL)
     return told
+
+
+def _meters(findings: Findings, snapshot: dict[str, Any]) -> None:
+    """Each GPU, each energy meter, and why one can't be read."""
+    for meter in snapshot["meters"]:
+        name, state = meter["name"], meter["state"]
+        what = f"{'GPUs' if meter['measures'] == 'gpu' else 'Energy'} by {name}: "
+        findings.add(
+            "ok" if state["ok"] else "note", what + (state["detail"] or "ready"), state["hint"]
+        )
+        for warning in state["warnings"]:
+            findings.add("note", what + warning)

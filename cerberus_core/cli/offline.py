@@ -10,10 +10,11 @@ import cerberus_core
 from cerberus_core.config import Loaded, load
 from cerberus_core.engines import Manager, can_chat, policies_of
 from cerberus_core.errors import BadRequest, NotFound
+from cerberus_core.gpu import Monitor
 from cerberus_core.interfaces import Backend
 from cerberus_core.loading import Plugins, load_plugins
 from cerberus_core.platform import Folders, SystemClock
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import GPUSnapshot, ModelInfo
 
 from .output import warn
 from .typed import install_as_typed
@@ -39,6 +40,15 @@ class Here:
         async with manager.running():
             await manager.models()
             yield manager
+
+    async def gpus(self) -> GPUSnapshot:
+        """The GPUs and energy meters, read once."""
+        plugins = self.plugins
+        monitor = Monitor(plugins.gpu_vendors, plugins.energy_meters, clock=SystemClock())
+        try:
+            return await monitor.fresh()
+        finally:
+            await monitor.aclose()
 
 
 def usable(models: Sequence[ModelInfo]) -> str | None:

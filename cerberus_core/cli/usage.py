@@ -40,7 +40,7 @@ def usage(
     if json:
         say_json(found)
     else:
-        _show_models(found["models"])
+        _show_models(found["models"], found["price_per_kwh"], found["currency"])
 
 
 def parse_since(text: str, now: datetime) -> datetime:
@@ -56,13 +56,17 @@ def parse_since(text: str, now: datetime) -> datetime:
         ) from None
 
 
-def _show_models(rows: list[dict[str, Any]]) -> None:
+def _show_models(
+    rows: list[dict[str, Any]], price_per_kwh: float | None = None, currency: str = ""
+) -> None:
     from .table import Column, print_table
 
     if not rows:
         say("No requests in that time.")
         return
     numbers = ["REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "ENERGY"]
+    if price_per_kwh is not None:
+        numbers.append(currency)
     print_table(
         [Column("MODEL", folds=True), *[Column(name, right=True) for name in numbers]],
         [
@@ -74,7 +78,8 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
                 _known(row["completion_tokens"]),
                 _figure(row["avg_tok_per_sec"]),
                 _known(row["avg_ttft_ms"], "{:.0f} ms"),
-                _figure(row["energy_j"], " J"),
+                _joules(row["energy_j"]),
+                *([] if price_per_kwh is None else [_cost(row["energy_j"], price_per_kwh)]),
             ]
             for row in rows
         ],
@@ -87,29 +92,42 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
     if not records:
         say("No requests yet.")
         return
-    numbers = ["STATUS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "TOOK"]
+    # 80 columns don't hold everything: with energies the status stands with the error.
+    metered = any(row.get("energy_j") is not None for row in records)
+    numbers = ["PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "TOOK"]
     print_table(
         [
             Column("WHEN"),
             Column("MODEL", folds=True),
+            *([] if metered else [Column("STATUS", right=True)]),
             *[Column(name, right=True) for name in numbers],
+            *([Column("ENERGY", right=True)] if metered else []),
             Column("", folds=True),
         ],
         [
             [
-                datetime.fromisoformat(row["time"]).astimezone().strftime("%m-%d %H:%M:%S"),
+                _when(row["time"], "%m-%d %H:%M" if metered else "%m-%d %H:%M:%S"),
                 row["model"],
-                _known(row["status"]),
+                *([] if metered else [_known(row["status"])]),
                 _known(row["prompt_tokens"]),
                 ("~" if row["tokens_counted"] else "") + _known(row["completion_tokens"]),
                 _figure(row["tok_per_sec"]),
                 _known(row["ttft_ms"], "{} ms"),
                 _known(row["duration_ms"], "{} ms"),
-                row["error"] or "",
+                *([_energy(row)] if metered else []),
+                _outcome(row) if metered else row["error"] or "",
             ]
             for row in records
         ],
     )
+
+
+def _when(text: str, form: str) -> str:
+    return datetime.fromisoformat(text).astimezone().strftime(form)
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    return f"{_known(row['status'])}: {row['error']}" if row["error"] else ""
 
 
 def _known(value: Any, form: str = "{}") -> str:
@@ -118,3 +136,20 @@ def _known(value: Any, form: str = "{}") -> str:
 
 def _figure(value: float | None, unit: str = "") -> str:
     return "—" if value is None else figure(value) + unit
+
+
+def _energy(row: dict[str, Any]) -> str:
+    """Of one request; ~ marks an estimate."""
+    mark = "~" if row["energy"] == "estimated" else ""
+    return mark + _joules(row["energy_j"])
+
+
+def _joules(value: float | None) -> str:
+    """From a watt-hour on in Wh."""
+    if value is not None and value >= 3600:
+        return _figure(value / 3600, " Wh")
+    return _figure(value, " J")
+
+
+def _cost(joules: float | None, price_per_kwh: float) -> str:
+    return "—" if joules is None else f"{joules / 3.6e6 * price_per_kwh:.4f}"

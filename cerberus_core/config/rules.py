@@ -47,6 +47,10 @@ def seconds(*, zero: str | None = None, least: float | None = None) -> Validator
     return rule(f"a number of seconds, 0 for {zero}", lambda v: math.isfinite(v) and v >= 0)
 
 
+def price() -> Validator:
+    return rule("a price, 0 or more", lambda v: math.isfinite(v) and v >= 0)
+
+
 def count(least: int = 1) -> Validator:
     # Above 2**53 a number doesn't survive JSON in a browser.
     return rule(f"a whole number from {least}", lambda v: least <= v <= 2**53)

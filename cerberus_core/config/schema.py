@@ -56,6 +56,23 @@ class EnginesConfig:
 
 
 @attrs.frozen(kw_only=True)
+class GPUConfig:
+    active_interval_ms: int = attrs.field(default=500, validator=rules.count(least=50))
+    """Time between two readings of GPUs and energy meters while a local model answers."""
+    idle_interval_ms: int = attrs.field(default=5000, validator=rules.count(least=50))
+    """A reading that is older is renewed when somebody asks; nobody asks, nobody reads."""
+
+
+@attrs.frozen(kw_only=True)
+class EnergyConfig:
+    price_per_kwh: float | None = attrs.field(default=None, validator=rules.price())
+    """What electricity costs; unset: energy is shown without a price."""
+    currency: str = attrs.field(
+        default="EUR", validator=rules.word("a sign or code, such as EUR or $")
+    )
+
+
+@attrs.frozen(kw_only=True)
 class UsageConfig:
     keep: int = attrs.field(default=1000, validator=rules.count())
     """Records kept in memory."""
@@ -99,6 +116,8 @@ class Config:
     server: ServerConfig = attrs.field(factory=ServerConfig)
     gateway: GatewayConfig = attrs.field(factory=GatewayConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
+    gpu: GPUConfig = attrs.field(factory=GPUConfig)
+    energy: EnergyConfig = attrs.field(factory=EnergyConfig)
     usage: UsageConfig = attrs.field(factory=UsageConfig)
     models: dict[str, ModelSettings] = attrs.field(factory=dict)
     plugins: dict[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)

@@ -9,13 +9,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
+import attrs
 import msgspec
 
 from cerberus_core.engines import Manager
 from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
+from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
-from cerberus_core.values import ModelInfo, new_id
+from cerberus_core.values import ModelInfo, Record, new_id
 
 from .answers import JSON_TYPE, error_body, status_of
 from .clients import Clients
@@ -49,12 +51,15 @@ class Gateway:
         publish: Callable[[str, Any], None],
         clock: Clock,
         options: Options,
+        energy: Ledger | None = None,
     ) -> None:
+        """`energy` shares out what the answers of local models use."""
         self.requests = LiveRequests(publish, clock)
         self._manager = manager
         self._store = store
         self._clock = clock
         self._options = options
+        self._energy = energy
         self._clients = Clients()
         self._started_unix = int(clock.now().timestamp())
 
@@ -142,8 +147,29 @@ class Gateway:
         finally:
             sink.forget()
             record = relay.record(session)
-            self._store.add(record)
-            self.requests.end(live, record)
+            if relay.use is None:
+                self._store.add(record)
+                self.requests.end(live, record)
+            else:
+                self._end_metered(relay.use, live, record)
+
+    def _end_metered(self, use: Use, live: Live, record: Record) -> None:
+        """The record follows when the meters were read once more; the client has its answer."""
+        self.requests.leave(live)
+
+        def settled(share: Share) -> None:
+            whole = attrs.evolve(
+                record,
+                energy_j=share.energy_j,
+                energy_gpu_j=share.gpu_j,
+                energy_cpu_j=share.cpu_j,
+                energy=share.mark,
+                tok_per_j=share.tok_per_j(record.completion_tokens),
+            )
+            self._store.add(whole)
+            self.requests.end(live, whole)
+
+        use.end(record.completion_tokens, settled)
 
     def _make_relay(self, parsed: Parsed, live: Live, sink: Sink) -> Relay:
         return Relay(
@@ -154,6 +180,7 @@ class Gateway:
             clients=self._clients,
             options=self._options,
             clock=self._clock,
+            energy=self._energy,
         )
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:

@@ -68,8 +68,12 @@ class LiveRequests:
         if self._room():
             self._publish("request", live.value())
 
-    def end(self, live: Live, record: Record) -> None:
+    def leave(self, live: Live) -> None:
+        """It is answered; its record is still to come."""
         self._requests.pop(live.id, None)
+
+    def end(self, live: Live, record: Record) -> None:
+        self.leave(live)
         if self._room():
             self._publish("record", record)
 

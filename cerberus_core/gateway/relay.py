@@ -11,6 +11,7 @@ from typing import Any
 
 from cerberus_core.engines import Lease, Manager
 from cerberus_core.errors import BadRequest, CerberusError, EngineLost, Unavailable, UpstreamFailed
+from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
 from cerberus_core.values import Record
 
@@ -32,6 +33,7 @@ from .upstream_errors import Refused, excerpt, message_of, refusal
 CLIENT_GONE = 499
 KEEP_ALIVE = b": keep-alive\n\n"
 LEAST_S = 0.001
+_NO_SHARE = Share()
 
 
 class Relay:
@@ -47,6 +49,7 @@ class Relay:
         clients: Clients,
         options: Options,
         clock: Clock,
+        energy: Ledger | None = None,
     ) -> None:
         self._parsed = parsed
         self._live = live
@@ -56,6 +59,9 @@ class Relay:
         self._clients = clients
         self._options = options
         self._clock = clock
+        self._energy = energy
+        self.use: Use | None = None
+        """Its share of the energy in the making; None where nothing is metered."""
         self._began = clock.monotonic()
         self._lease: Lease | None = None
         self._upstream: Answer | None = None
@@ -115,6 +121,8 @@ class Relay:
             self._live.phase = "prefill"
             self._live.model = lease.model.id
             self._check_capability(lease)
+            if self._energy is not None and lease.endpoint.local:
+                self.use = self._energy.begin(self._facts)
             try:
                 if self._parsed.stream:
                     await self._patiently(self._open(lease), lambda: KEEP_ALIVE)
@@ -330,13 +338,18 @@ class Relay:
     def _cerberus(self) -> dict[str, Any]:
         """What stands in `usage.cerberus`: the figures so far."""
         facts = self._facts
+        share = _NO_SHARE if self.use is None else self.use.so_far()
         return {
             "request_id": self._live.id,
             "load_ms": _ms(self._load_s),
             "ttft_ms": self._ttft_ms(),
             "duration_ms": _ms(self._clock.monotonic() - self._began),
             "tok_per_sec": facts.tok_per_sec(),
-            "energy_j": None,
+            "energy_j": share.energy_j,
+            "energy_gpu_j": share.gpu_j,
+            "energy_cpu_j": share.cpu_j,
+            "energy": share.mark,
+            "tok_per_j": share.tok_per_j(facts.tokens),
         }
 
     def _ttft_ms(self) -> int | None:

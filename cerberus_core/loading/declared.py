@@ -10,12 +10,13 @@ from cerberus_core.errors import NotFound, PluginError
 from cerberus_core.platform import Folders
 
 from . import hooks, reports
+from .collect import BACKENDS, METERS, VENDORS
 from .discover import PLUGINS, described, installed
 from .imports import imported
 from .limits import within
 from .setup import Setup
 
-_BACKENDS = "cerberus_model_backends"
+_HOOKS = tuple(kind.hook for kind in (BACKENDS, VENDORS, METERS))
 
 
 class _Told(Exception):
@@ -62,8 +63,9 @@ def settings_class(
             config=Config(),
             warn=lambda _: None,
         )
-        if hooks.implements(manager, plugin, _BACKENDS):
-            hooks.call(manager, plugin, _BACKENDS, setup=setup)
+        for hook in _HOOKS:
+            if hooks.implements(manager, plugin, hook):
+                hooks.call(manager, plugin, hook, setup=setup)
 
     try:
         plugin = imported(found, time_limit_s)

@@ -1,27 +1,28 @@
 """All plugins, one after the other; each failure is that plugin's alone."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from cerberus_core.config import Config
 from cerberus_core.errors import PluginError
-from cerberus_core.interfaces import Backend
+from cerberus_core.interfaces import Backend, EnergyMeter, GPUVendor
 from cerberus_core.platform import Folders
 from cerberus_core.values import PluginReport
 
-from . import collect, hooks, reports
+from . import hooks, reports
+from .collect import BACKENDS, METERS, VENDORS, Kind, collected
 from .discover import PLUGINS, Found, described, installed
 from .imports import imported
 from .limits import within
 from .setup import setup_for
 from .versions import unmet
 
-_BACKENDS = "cerberus_model_backends"
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +30,8 @@ class Plugins:
     """`warnings`: unknown keys in the plugins' settings."""
 
     backends: dict[str, Backend] = attrs.field(factory=dict)
+    gpu_vendors: dict[str, GPUVendor] = attrs.field(factory=dict)
+    energy_meters: dict[str, EnergyMeter] = attrs.field(factory=dict)
     reports: list[PluginReport] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
 
@@ -90,8 +93,14 @@ class _Load:
             plugin = imported(found, self._time_limit_s)
             doing = "registration"
             self._within(found, lambda: hooks.register(self._manager, found.name, plugin))
-            doing = f"hook {_BACKENDS}"
-            made = self._within(found, lambda: self._backends(found, plugin))
+            every = self._plugins
+            doing = f"hook {BACKENDS.hook}"
+            backends = self._ask(found, plugin, BACKENDS, every.backends)
+            doing = f"hook {VENDORS.hook}"
+            readers = {**every.gpu_vendors, **every.energy_meters}
+            vendors = self._ask(found, plugin, VENDORS, readers)
+            doing = f"hook {METERS.hook}"
+            meters = self._ask(found, plugin, METERS, {**readers, **vendors})
         except Exception as error:  # whatever a plugin raises becomes its report
             self._forget(found.name)
             report = reports.failed(found, doing, error)
@@ -100,8 +109,15 @@ class _Load:
                     f"plugin {found.name} ({found.source}): {report.problem}", hint=report.hint
                 ) from error
             return report
-        self._plugins.backends.update(made)
-        return reports.loaded(found, tuple(f"backend {name}" for name in made))
+        every.backends.update(backends)
+        every.gpu_vendors.update(vendors)
+        every.energy_meters.update(meters)
+        provides = [
+            f"{kind.one} {name}"
+            for kind, made in ((BACKENDS, backends), (VENDORS, vendors), (METERS, meters))
+            for name in made
+        ]
+        return reports.loaded(found, tuple(provides))
 
     def _admit(self, found: Found, rivals: list[Found]) -> None:
         """Raises PluginError for what must not even be imported."""
@@ -118,12 +134,21 @@ class _Load:
                 hint=f"update {found.source} and cerberus-runtime together",
             )
 
-    def _backends(self, found: Found, plugin: Any) -> dict[str, Backend]:
-        if not hooks.implements(self._manager, plugin, _BACKENDS):
-            return {}
-        setup = setup_for(found.name, self._config, self._folders, self._plugins.warnings.append)
-        results = hooks.call(self._manager, plugin, _BACKENDS, setup=setup)
-        return collect.backends(results, self._plugins.backends)
+    def _ask(
+        self, found: Found, plugin: Any, kind: Kind[T], taken: Mapping[str, object]
+    ) -> dict[str, T]:
+        """What the plugin brings of one kind, by name."""
+
+        def ask() -> dict[str, T]:
+            if not hooks.implements(self._manager, plugin, kind.hook):
+                return {}
+            warn = self._plugins.warnings.append
+            setup = setup_for(found.name, self._config, self._folders, warn)
+            results = hooks.call(self._manager, plugin, kind.hook, setup=setup)
+            return collected(kind, results, taken)
+
+        made: dict[str, T] = self._within(found, ask)
+        return made
 
     def _within(self, found: Found, call: Any) -> Any:
         # Even a look at a plugin's attributes runs its code.

@@ -5,7 +5,7 @@ Fakes here are real programs on loopback.
 """
 
 from .clock import FakeClock
-from .conformance import check_backends, check_package
+from .conformance import check_backends, check_energy_meters, check_gpu_vendors, check_package
 from .scripted import Received, Reply, ScriptedServer
 
 __all__ = [
@@ -14,5 +14,7 @@ __all__ = [
     "Reply",
     "ScriptedServer",
     "check_backends",
+    "check_energy_meters",
+    "check_gpu_vendors",
     "check_package",
 ]

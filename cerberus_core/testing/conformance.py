@@ -6,7 +6,10 @@
     def test_backends(tmp_path):
         asyncio.run(check_backends("hello", tmp_path))
 
-Both raise AssertionError with all that is wrong, one line each.
+    def test_vendors(tmp_path):
+        check_gpu_vendors("hello", tmp_path)
+
+All raise AssertionError with all that is wrong, one line each.
 """
 
 import importlib.metadata
@@ -15,7 +18,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,10 @@ from packaging.utils import canonicalize_name
 from cerberus_core import __version__
 from cerberus_core.config import Config
 from cerberus_core.errors import Unavailable
-from cerberus_core.interfaces import Backend
-from cerberus_core.loading import load_plugins
+from cerberus_core.interfaces import Backend, EnergyMeter, GPUVendor
+from cerberus_core.loading import Plugins, load_plugins
 from cerberus_core.platform import Folders
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import GPU, EnergyReading, ModelInfo
 
 _GROUP = "cerberus.plugins"
 _ASYNC = ("available", "list", "load", "unload", "gone", "pull", "remove", "aclose")
@@ -76,15 +79,7 @@ async def check_backends(
     Returns the backends, for further tests; they are closed by whoever asked.
     A backend whose server is down may raise Unavailable with a hint.
     """
-    config = Config(strict_plugins=True, plugins={name: dict(settings or {})})
-    plugins = await anyio.to_thread.run_sync(
-        lambda: load_plugins(
-            config,
-            Folders(data_dir, data_dir),
-            core_version=__version__,
-            entry_points=[_entry_point(name)],
-        )
-    )
+    plugins = await anyio.to_thread.run_sync(lambda: _loaded(name, data_dir, settings))
     wrong = list(plugins.warnings)
     for backend in plugins.backends.values():
         wrong += _method_problems(backend)
@@ -97,6 +92,42 @@ async def check_backends(
         wrong += _model_problems(backend, list(models))
     _raise(name, wrong)
     return plugins.backends
+
+
+def check_gpu_vendors(
+    name: str, data_dir: Path, settings: Mapping[str, Any] | None = None
+) -> dict[str, GPUVendor]:
+    """The plugin loads with `settings`; its vendors say whether they work, and read good cards.
+
+    Returns the vendors, for further tests. Blocking, as they are.
+    """
+    plugins = _loaded(name, data_dir, settings)
+    wrong = list(plugins.warnings)
+    for vendor in plugins.gpu_vendors.values():
+        wrong += _reader_problems(vendor, GPU, "id")
+    _raise(name, wrong)
+    return plugins.gpu_vendors
+
+
+def check_energy_meters(
+    name: str, data_dir: Path, settings: Mapping[str, Any] | None = None
+) -> dict[str, EnergyMeter]:
+    """As `check_gpu_vendors`, of its energy meters."""
+    plugins = _loaded(name, data_dir, settings)
+    wrong = list(plugins.warnings)
+    for meter in plugins.energy_meters.values():
+        wrong += _reader_problems(meter, EnergyReading, "zone")
+    _raise(name, wrong)
+    return plugins.energy_meters
+
+
+def _loaded(name: str, data_dir: Path, settings: Mapping[str, Any] | None) -> Plugins:
+    return load_plugins(
+        Config(strict_plugins=True, plugins={name: dict(settings or {})}),
+        Folders(data_dir, data_dir),
+        core_version=__version__,
+        entry_points=[_entry_point(name)],
+    )
 
 
 def _entry_point(name: str) -> EntryPoint:
@@ -144,6 +175,29 @@ def _model_problems(backend: Backend, models: list[Any]) -> list[str]:
     ids = [model.id for model in models if isinstance(model, ModelInfo)]
     wrong += [f"{backend.name}: {id!r} is listed twice" for id in ids if ids.count(id) > 1]
     return list(dict.fromkeys(wrong))
+
+
+def _reader_problems(reader: GPUVendor | EnergyMeter, value: type, key: str) -> list[str]:
+    wrong = [
+        f"{type(reader).__name__}.{method} is a coroutine function; it must block"
+        for method in ("available", "read", "close")
+        if inspect.iscoroutinefunction(getattr(reader, method))
+    ]
+    if wrong:
+        return wrong
+    state = reader.available()
+    if not state.ok:
+        return (
+            [] if state.detail and state.hint else [f"{reader.name}: says no without why or hint"]
+        )
+    try:
+        read: Sequence[Any] = reader.read()
+    except Unavailable as error:
+        return [] if error.hint else [f"{reader.name}: Unavailable without a hint: {error}"]
+    wrong += [f"{reader.name}: reads {one!r}" for one in read if not isinstance(one, value)]
+    ids = [getattr(one, key) for one in read if isinstance(one, value)]
+    wrong += [f"{reader.name}: {id!r} is read twice" for id in set(ids) if ids.count(id) > 1]
+    return wrong
 
 
 def _raise(name: str, wrong: list[str]) -> None:

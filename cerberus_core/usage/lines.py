@@ -58,6 +58,8 @@ def _row(model: str, group: list[Record]) -> Aggregate:
         prompt_tokens=_sum([record.prompt_tokens for record in group]),
         completion_tokens=_sum([record.completion_tokens for record in group]),
         energy_j=_sum([record.energy_j for record in group]),
+        energy_gpu_j=_sum([record.energy_gpu_j for record in group]),
+        energy_cpu_j=_sum([record.energy_cpu_j for record in group]),
         avg_tok_per_sec=_mean([record.tok_per_sec for record in group]),
         avg_tok_per_j=_mean([record.tok_per_j for record in group]),
         avg_ttft_ms=_mean([record.ttft_ms for record in group]),

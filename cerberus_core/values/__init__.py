@@ -6,6 +6,7 @@ made; converters are avoided because not every decoder runs them.
 """
 
 from .events import Event
+from .gpu import GPU, EnergyMark, EnergyReading, GPUSnapshot, MeterReport
 from .ids import new_id
 from .models import (
     Availability,
@@ -27,16 +28,21 @@ from .plugins import PluginReport
 from .usage import Aggregate, LiveRequest, Record
 
 __all__ = [
+    "GPU",
     "Aggregate",
     "Availability",
     "Capability",
     "Endpoint",
+    "EnergyMark",
+    "EnergyReading",
     "Estimate",
     "Event",
     "Eviction",
+    "GPUSnapshot",
     "LiveRequest",
     "LoadPlan",
     "LoadProgress",
+    "MeterReport",
     "ModelInfo",
     "ModelState",
     "Notice",

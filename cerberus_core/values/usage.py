@@ -4,6 +4,8 @@ from datetime import datetime
 
 import attrs
 
+from .gpu import EnergyMark
+
 
 @attrs.frozen(kw_only=True)
 class Record:
@@ -31,7 +33,13 @@ class Record:
     duration_ms: int | None = None
     tok_per_sec: float | None = None
     energy_j: float | None = None
+    """Of GPUs and CPU together, above what they draw idle, as far as known."""
+    energy_gpu_j: float | None = None
+    energy_cpu_j: float | None = None
+    energy: EnergyMark | None = None
+    """How the energy was got; None where it is unknown."""
     tok_per_j: float | None = None
+    """Completion tokens by `energy_j`."""
     status: int | None = None
     """What the client was told; 499 when it left first."""
     error: str | None = None
@@ -63,6 +71,8 @@ class Aggregate:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     energy_j: float | None = None
+    energy_gpu_j: float | None = None
+    energy_cpu_j: float | None = None
     avg_tok_per_sec: float | None = None
     avg_tok_per_j: float | None = None
     avg_ttft_ms: float | None = None

@@ -10,7 +10,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = {"cerberus-runtime", "cerberus-llamacpp", "cerberus-openai", "cerberus-hello"}
+OURS = {
+    "cerberus-runtime",
+    "cerberus-amd",
+    "cerberus-llamacpp",
+    "cerberus-nvidia",
+    "cerberus-openai",
+    "cerberus-rapl",
+    "cerberus-hello",
+}
 
 
 def pinned(lock: Path) -> dict[str, str]:

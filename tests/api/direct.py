@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from cerberus_core.access import Hosts, OneTimeCodes
-from cerberus_core.api import Services
+from cerberus_core.api import Price, Services
 from cerberus_core.engines import Manager, Policies
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
+from cerberus_core.gpu import Monitor
 from cerberus_core.platform import SystemClock
 from cerberus_core.usage import Store
 
@@ -22,6 +23,8 @@ def services(folder: Path) -> Services:
     return Services(
         manager=manager,
         gateway=Gateway(manager, store, publish=bus.publish, clock=clock, options=Options()),
+        monitor=Monitor({}, {}, clock=clock),
+        price=Price(),
         store=store,
         bus=bus,
         codes=OneTimeCodes(clock),

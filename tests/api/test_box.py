@@ -27,11 +27,12 @@ async def test_status_is_one_flat_document(box: Box) -> None:
     await box.record()
     status = (await box.http.get("/api/status")).json()
     flat = {key: value for key, value in status.items() if key != "warnings"}
-    assert all(isinstance(value, str | int) for value in flat.values()), "flat"
+    assert all(value is None or isinstance(value, str | int) for value in flat.values()), "flat"
     assert status["url"] == box.url
     assert (status["models"], status["models_loaded"]) == (1, 0)  # served elsewhere: not ours
     assert (status["requests_in_flight"], status["requests_total"]) == (0, 1)
     assert (status["plugins_failed"], status["warnings"]) == (0, [])
+    assert (status["gpus"], status["gpu_power_w"], status["cpu_energy_j"]) == (0, None, None)
 
 
 async def test_c04_a_broken_plugin_shows_with_cause_and_remedy_and_the_rest_works(

@@ -106,11 +106,11 @@ def test_c03_empty_file_is_a_warning_with_its_name(folders: Folders) -> None:
 
 
 def test_c03_unknown_keys_are_warnings_with_line_and_nearest_name(folders: Folders) -> None:
-    write(folders, '[server]\nprot = 1\n\n[gpu]\nx = 1\n[models."a/b"]\nalias = ["x"]\n')
+    write(folders, '[server]\nprot = 1\n\n[sessions]\nx = 1\n[models."a/b"]\nalias = ["x"]\n')
     one, two, three = load(folders, {}).warnings
     at = str(folders.config_file)
     assert one == f"{at}:2: unknown key server.prot; did you mean server.port?"
-    assert two.startswith(f"{at}:4: unknown key gpu; known here: default_model, ")
+    assert two.startswith(f"{at}:4: unknown key sessions; known here: default_model, ")
     assert three == (f'{at}:7: unknown key models."a/b".alias; did you mean models."a/b".aliases?')
 
 

@@ -55,7 +55,7 @@ BAD: dict[str, tuple[str | None, str, str]] = {
     "unknown": (
         HOOK.replace("cerberus_model_backends", "cerberus_modelbackends").format(body="return []"),
         "implements an unknown hook, cerberus_modelbackends",
-        "hooks of this version: cerberus_model_backends",
+        "hooks of this version: cerberus_energy_meters, cerberus_gpu_vendors, cerberus_model_b",
     ),
     "unmarked": (HOOK.replace("@hookimpl", "").format(body="return []"), "is not marked", "@cerb"),
     "signature": (
@@ -179,6 +179,61 @@ def test_duplicate_backends_fail_the_second(site: Any, folders: Folders) -> None
     plugins = loaded(site, folders)
     assert list(plugins.backends) == ["x"]
     assert "'x' is taken" in str(report_of(plugins, "b").problem)
+
+
+READERS = """
+    from cerberus_core import hookimpl
+    from cerberus_core.interfaces import EnergyMeter, GPUVendor
+    from cerberus_core.values import Availability
+
+    class Reads:
+        def __init__(self, name):
+            self.name = name
+        def available(self):
+            return Availability(ok=True)
+        def read(self):
+            return []
+
+    class Cards(Reads, GPUVendor):
+        pass
+
+    class Zones(Reads, EnergyMeter):
+        pass
+
+    @hookimpl
+    def cerberus_gpu_vendors(setup):
+        return {vendors}
+
+    @hookimpl
+    def cerberus_energy_meters(setup):
+        return {meters}
+"""
+
+
+def test_gpu_vendors_and_energy_meters_are_collected(site: Any, folders: Folders) -> None:
+    site.add("power", READERS.format(vendors="[Cards('cards')]", meters="[Zones('zones')]"))
+    plugins = loaded(site, folders)
+    assert (list(plugins.gpu_vendors), list(plugins.energy_meters)) == (["cards"], ["zones"])
+    assert report_of(plugins, "power").provides == ("GPU vendor cards", "energy meter zones")
+
+
+@pytest.mark.parametrize(
+    ("vendors", "meters", "problem"),
+    [
+        ("[Zones('z')]", "[]", "cerberus_gpu_vendors returned a Zones among the GPU vendors"),
+        ("[]", "None", "cerberus_energy_meters returned None"),
+        ("[Cards('x')]", "[Zones('x')]", "the name of its energy meter 'x' is taken"),
+        ("[Cards('taken')]", "[]", "the name of its GPU vendor 'taken' is taken"),
+    ],
+)
+def test_c04_bad_readers_are_a_line_and_no_part_of_them_stays(
+    site: Any, folders: Folders, vendors: str, meters: str, problem: str
+) -> None:
+    site.add("a", READERS.format(vendors="[]", meters="[Zones('taken')]"))
+    site.add("power", READERS.format(vendors=vendors, meters=meters))
+    plugins = loaded(site, folders)
+    assert (list(plugins.gpu_vendors), list(plugins.energy_meters)) == ([], ["taken"])
+    assert problem in str(report_of(plugins, "power").problem)
 
 
 def test_two_names_for_one_module_are_one_failure(site: Any, folders: Folders) -> None:

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from cerberus_core.testing import check_backends, check_package
+from cerberus_core.testing import check_backends, check_gpu_vendors, check_package
 
 MODULE = """
 from cerberus_core import hookimpl
@@ -96,3 +96,45 @@ def test_faults_of_backends_are_named(  # type: ignore[no-untyped-def]
     install(name, models=models)
     with pytest.raises(AssertionError, match=told):
         asyncio.run(check_backends(name, tmp_path))
+
+
+CARDS = """
+
+@hookimpl
+def cerberus_gpu_vendors(setup):
+    from cerberus_core.errors import Unavailable
+    from cerberus_core.interfaces import GPUVendor
+    from cerberus_core.values import GPU, Availability
+
+    class Cards(GPUVendor):
+        name = "cards"
+        def available(self):
+            return Availability(ok={ok})
+        {kind} read(self):
+            {body}
+
+    return [Cards()]
+"""
+CARD = "GPU(index=0, id='a', name='A', vendor='cards')"
+
+
+@pytest.mark.parametrize(
+    ("name", "ok", "kind", "body", "told"),
+    [
+        ("kitcoroutine", True, "async def", "return []", "it must block"),
+        ("kitno", False, "def", "return []", "says no without why or hint"),
+        ("kitdown", True, "def", "raise Unavailable('gone')", "without a hint: gone"),
+        ("kitodd", True, "def", "return [5]", "cards: reads 5"),
+        ("kitdouble", True, "def", f"return [{CARD}, {CARD}]", "'a' is read twice"),
+        ("kitfine", True, "def", f"return [{CARD}]", None),
+    ],
+)
+def test_faults_of_gpu_vendors_are_named(  # type: ignore[no-untyped-def]
+    install, tmp_path: Path, name: str, ok: bool, kind: str, body: str, told: str | None
+) -> None:
+    install(name, CARDS.format(ok=ok, kind=kind, body=body))
+    if told is None:
+        assert list(check_gpu_vendors(name, tmp_path)) == ["cards"]
+    else:
+        with pytest.raises(AssertionError, match=told):
+            check_gpu_vendors(name, tmp_path)

@@ -136,6 +136,12 @@ it("without the gateway's numbers the page's own stand in, marked", () => {
   expect(line.map((s) => s.replaceAll("\u00a0", " "))).toEqual(["TTFT ~100 ms", "~20.0 tok/s", "~41 tokens", "~2.10 s"]);
 });
 
+it("the line below an answer tells its energy, and that it is an estimate", () => {
+  const usage = { cerberus: { energy_j: 12.34, energy: "estimated", tok_per_j: 3.5 } };
+  const line = statsLine(usage, { sentAt: 0, firstAt: 100, endedAt: 2100, pieces: 41 });
+  expect(line.slice(-2).map((s) => s.replaceAll("\u00a0", " "))).toEqual(["~12.3 J", "~3.50 tok/J"]);
+});
+
 it("a request's end in words", () => {
   const word = (change: Partial<RequestRecord>) => outcomeOf({ status: 200, error: null, ...change } as RequestRecord).word;
   expect([word({}), word({ status: 499 }), word({ status: 502 }), word({ error: "lost" }), word({ status: null })]).toEqual(["ok", "left", "502", "failed", "—"]);

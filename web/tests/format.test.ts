@@ -62,6 +62,7 @@ describe("units", () => {
 
   it("joules become Wh above 3600", () => {
     expect([12.3, 3600, 7200].map((j) => plain(energy(j)))).toEqual(["12.3_J", "3,600_J", "2.00_Wh"]);
+    expect([12.3, 7200, null].map((j) => plain(energy(j, true)))).toEqual(["~12.3_J", "~2.00_Wh", "—"]);
   });
 });
 

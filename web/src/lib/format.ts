@@ -89,9 +89,9 @@ function minutes(ms: number): string {
   return `${whole.format(Math.floor(total / 60))}${NBSP}h${NBSP}${two(total % 60)}${NBSP}min`;
 }
 
-export function energy(joules: Maybe): string {
+export function energy(joules: Maybe, estimate = false): string {
   if (!known(joules)) return UNKNOWN;
-  return joules > 3600 ? withUnit(joules / 3600, "Wh") : withUnit(joules, "J");
+  return joules > 3600 ? withUnit(joules / 3600, "Wh", estimate) : withUnit(joules, "J", estimate);
 }
 
 const dateOf = (when: string | number | Date | null | undefined): Date | null => {

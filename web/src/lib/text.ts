@@ -108,6 +108,8 @@ export const text = {
       duration: "Duration",
     },
     ttftLong: "time to first token",
+    energyLong: (gpu: string, cpu: string, each: string) =>
+      `Energy above idle: GPU ${gpu}, CPU ${cpu}, ${each}`,
     phase: {
       waiting: "Waiting for model",
       prefill: "Reading prompt",

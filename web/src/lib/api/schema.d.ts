@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/gpus": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GPUs and energy */
+        get: operations["ApiGpusGpus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/login": {
         parameters: {
             query?: never;
@@ -117,6 +134,23 @@ export interface paths {
         put?: never;
         /** Load a model */
         post: operations["ApiModelsLoadIdLoad"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/models/plan/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What loading a model would do */
+        post: operations["ApiModelsPlanIdPlan"];
         delete?: never;
         options?: never;
         head?: never;
@@ -286,11 +320,20 @@ export interface components {
             avg_tok_per_sec?: number | null;
             avg_ttft_ms?: number | null;
             completion_tokens?: number | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
             energy_j?: number | null;
             errors?: number;
             model: string;
             prompt_tokens?: number | null;
             requests?: number;
+        };
+        /** Availability */
+        Availability: {
+            detail?: string | null;
+            hint?: string | null;
+            ok: boolean;
+            warnings?: string[];
         };
         /** Code */
         Code: {
@@ -306,6 +349,41 @@ export interface components {
             };
             file: string;
             warnings: string[];
+        };
+        /** Eviction */
+        Eviction: {
+            model: string;
+            why: string;
+        };
+        /** GPU */
+        GPU: {
+            energy_j?: number | null;
+            host?: string;
+            id: string;
+            index: number;
+            mem_total_mib?: number | null;
+            mem_used_mib?: number | null;
+            name: string;
+            power_limit_w?: number | null;
+            power_w?: number | null;
+            problem?: string | null;
+            processes?: {
+                [key: string]: number | null;
+            } | null;
+            pstate?: string | null;
+            temp_c?: number | null;
+            util_pct?: number | null;
+            vendor: string;
+        };
+        /** GPUSnapshot */
+        GPUSnapshot: {
+            cpu_energy_j?: number | null;
+            extrapolated?: boolean;
+            gpu_energy_j?: number | null;
+            gpus?: components["schemas"]["GPU"][];
+            meters?: components["schemas"]["MeterReport"][];
+            /** Format: date-time */
+            time: string;
         };
         /** Health */
         Health: {
@@ -325,6 +403,13 @@ export interface components {
         /** Login */
         Login: {
             code: string;
+        };
+        /** MeterReport */
+        MeterReport: {
+            /** @enum {string} */
+            measures: "gpu" | "cpu";
+            name: string;
+            state: components["schemas"]["Availability"];
         };
         /** ModelInfo */
         ModelInfo: {
@@ -362,6 +447,24 @@ export interface components {
         Notices: {
             notices: components["schemas"]["Notice"][];
         };
+        /** Plan */
+        Plan: {
+            evict: components["schemas"]["Eviction"][];
+            footprint: {
+                [key: string]: number;
+            };
+            load_s: number | null;
+            loaded: boolean;
+            missing: {
+                [key: string]: number;
+            };
+            model: string;
+            pools: components["schemas"]["PoolInfo"][];
+            /** @enum {string} */
+            source: "learned" | "estimated" | "unknown";
+            waits_for: string[];
+            why: string | null;
+        };
         /** PluginReport */
         PluginReport: {
             distribution?: string | null;
@@ -377,6 +480,13 @@ export interface components {
         Plugins: {
             plugins: components["schemas"]["PluginReport"][];
         };
+        /** PoolInfo */
+        PoolInfo: {
+            budget_mib: number;
+            free_mib: number;
+            name: string;
+            total_mib: number;
+        };
         /** Problem */
         Problem: {
             backend: string;
@@ -390,6 +500,10 @@ export interface components {
             client?: string | null;
             completion_tokens?: number | null;
             duration_ms?: number | null;
+            /** @enum {null|string} */
+            energy?: "measured" | "apportioned" | "estimated" | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
             energy_j?: number | null;
             error?: string | null;
             host?: string;
@@ -416,6 +530,12 @@ export interface components {
         };
         /** Status */
         Status: {
+            cpu_energy_j: number | null;
+            gpu_energy_j: number | null;
+            gpu_mem_total_mib: number | null;
+            gpu_mem_used_mib: number | null;
+            gpu_power_w: number | null;
+            gpus: number;
             models: number;
             models_loaded: number;
             pid: number;
@@ -431,7 +551,9 @@ export interface components {
         };
         /** Usage */
         Usage: {
+            currency?: string;
             models: components["schemas"]["Aggregate"][];
+            price_per_kwh?: number | null;
             /** Format: date-time */
             since: string;
         };
@@ -517,6 +639,26 @@ export interface operations {
                         } | unknown[];
                         status_code: number;
                     };
+                };
+            };
+        };
+    };
+    ApiGpusGpus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GPUSnapshot"];
                 };
             };
         };
@@ -620,6 +762,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelInfo"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiModelsPlanIdPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Plan"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -16,6 +16,9 @@ export interface Receipt {
   load_ms?: number | null;
   duration_ms?: number | null;
   energy_j?: number | null;
+  /** How the energy was got; an answer can hold no more than an estimate. */
+  energy?: string | null;
+  tok_per_j?: number | null;
 }
 
 export interface Usage {

@@ -23,7 +23,9 @@ export function statsLine(usage: Usage | null, watched: Watched): string[] {
     total != null ? duration(total) : duration(watched.endedAt - watched.sentAt, true),
   );
   if (receipt?.load_ms != null) parts.push(text.chat.loadedIn(duration(receipt.load_ms)));
-  if (receipt?.energy_j != null) parts.push(energy(receipt.energy_j));
+  const estimate = receipt?.energy === "estimated";
+  if (receipt?.energy_j != null) parts.push(energy(receipt.energy_j, estimate));
+  if (receipt?.tok_per_j != null) parts.push(withUnit(receipt.tok_per_j, "tok/J", estimate));
   return parts;
 }
 
