@@ -11,6 +11,8 @@ import attrs
 
 LEAST_S = 0.001
 """The rate of a shorter span means nothing."""
+NO_TIME_S = 1e-6
+"""Over less there is no power to speak of."""
 LEAST_RATE = 0.001
 """A lower rate is none: it would be lost among the rounding errors of the others."""
 
@@ -57,6 +59,8 @@ def split(joules: float, spans: Sequence[Span]) -> list[Part]:
     busy = busy_s(spans)
     if busy <= 0:
         return [Part(0.0, False) for _ in spans]
+    if busy < NO_TIME_S:
+        return [Part(joules / len(spans), len(spans) > 1) for _ in spans]
     watts = joules / busy
     moments = sorted(
         [(span.end, 0, i) for i, span in enumerate(spans) if span.end > span.begin]
