@@ -100,7 +100,9 @@ def decide(
     asked = _Room(want, others, pools, max_loaded)
     movable = [other for other in others if not other.pinned]
     if not asked.enough(movable):
-        return _refusal(asked, movable)
+        # How much of a load's memory is seen as taken already, nobody knows: look again after it.
+        loading = tuple(other.model for other in movable if other.loading)
+        return Wait(loading) if loading else _refusal(asked, movable)
     idle = [other for other in movable if not (other.busy or other.loading)]
     forced = [other for other in clashing if other in idle]
     if len(forced) < len(clashing) or not asked.enough(idle):
