@@ -86,6 +86,10 @@ async def _install(
     # All that the installer writes lies in `work`: its growth is the progress,
     # and its removal leaves nothing.
     env = {
+        # A proxy that looks into TLS has its CA in the system's store; older uvs
+        # know the second name.
+        "UV_SYSTEM_CERTS": "1",
+        "UV_NATIVE_TLS": "1",
         **os.environ,
         "TMPDIR": str(work / "tmp"),
         "UV_CACHE_DIR": str(work / "cache"),
