@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import Any, Literal
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -27,7 +28,7 @@ from .guard import Guard
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
 MAX_PIPELINED = 8
-"""Requests that a client may send ahead."""
+"""Requests sent ahead; with more of them waiting, nothing is read."""
 HEAD_S = 30.0
 """Seconds for a head to come."""
 BODY_S = 60.0
@@ -55,33 +56,46 @@ class Protocol(HttpToolsProtocol):
 
     running: RequestResponseCycle | None = None
     _reads: Literal["nothing", "head", "body"] = "head"
-    _head_bytes = 0
+    _unread = 0
+    """Bytes since the last that were part of a body."""
+    _replays = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._limit.set(HEAD_S)
 
     def data_received(self, data: bytes) -> None:
-        if self._reads != "body":
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._reads == "head" and self._head_bytes > MAX_HEAD:
+        self._unread += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        if self._unread > MAX_HEAD and self._reads != "nothing":
+            # In a body these are trailers, or the framing of chunks.
             self._give_up(431, b"The head of the request is too large")
 
     # What is read, and how long it may take.
 
     def on_message_begin(self) -> None:
         self._reads = "head"
-        self._head_bytes = 0
+        self._unread = 0
         self._limit.set(HEAD_S)
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reads == "head":  # else a trailer, which nobody wants
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._reads = "body"
+        self._unread = 0
         self._limit.set(BODY_S)
-        if self._goes_straight():
+        self._replays = self.parser.should_upgrade() and not self._should_upgrade()
+        if self._replays or self._goes_straight():
             return
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()  # makes the scope, and would forget the head
@@ -93,12 +107,11 @@ class Protocol(HttpToolsProtocol):
             cycle.__class__ = Cycle
             extensions: Any = {EXTENSION: cycle}
             self.scope["extensions"] = extensions
-        if len(self.pipeline) > MAX_PIPELINED:
-            self.transport.close()
-        elif self.pipeline:
+        if 0 < len(self.pipeline) <= MAX_PIPELINED:
             self.flow.resume_reading()  # a client's leaving is only read where one reads
 
     def on_body(self, body: bytes) -> None:
+        self._unread = 0
         self._limit.set(BODY_S)
         if type(self.cycle) is Call:
             self.cycle.pieces.append(body)
@@ -106,6 +119,8 @@ class Protocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._replays:
+            return
         self._reads = "nothing"
         if type(self.cycle) is Call:
             self._limit.clear()
@@ -116,6 +131,25 @@ class Protocol(HttpToolsProtocol):
             self._limit.set(self.timeout_keep_alive)
         else:
             self._limit.clear()
+
+    def _upgrade(self, rest: bytes) -> None:
+        """To a WebSocket, or not: a server may pass over what it doesn't speak (RFC 9110, 7.8).
+
+        The parser takes a body for the other protocol's, so the request is read
+        again without the offer.
+        """
+        if not self._replays:
+            self.handle_websocket_upgrade()
+            return
+        old, headers = self.parser, self.headers
+        version = old.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (old.get_method(), self.url, version)]
+        lines += [b"%s: %s" % one for one in headers if one[0] not in (b"upgrade", b"connection")]
+        if any(name == b"connection" and b"close" in value.lower() for name, value in headers):
+            lines.append(b"connection: close")
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self.data_received(b"\r\n".join([*lines, b"", rest]))
 
     def handle_websocket_upgrade(self) -> None:
         self._limit.close()  # from here on the connection is another protocol's
@@ -143,7 +177,10 @@ class Protocol(HttpToolsProtocol):
             self._give_up(408, b"The %s of the request is too slow" % self._reads.encode())
 
     def _give_up(self, status: int, why: bytes) -> None:
-        if not self.transport.is_closing():
+        cycle = self.cycle
+        if self._reads == "body" and cycle is not None and cycle.response_started:
+            self.transport.close()  # it has its answer
+        elif not self.transport.is_closing():
             self.transport.write(
                 STATUS_LINE[status]
                 + b"content-type: text/plain\r\nconnection: close\r\n"

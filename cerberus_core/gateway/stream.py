@@ -18,10 +18,13 @@ from .facts import Facts
 DONE = b"data: [DONE]\n\n"
 
 
+_NULL = Raw(b"null")
+
+
 class _Choice(msgspec.Struct):
     index: int = 0
     delta: dict[str, Raw] | None = None
-    text: Raw | None = None
+    text: Raw = _NULL
     finish_reason: str | None = None
 
 
@@ -253,7 +256,7 @@ def _object(raw: Raw | None) -> dict[str, Any] | None:
 
 
 def _has_content(choice: _Choice) -> bool:
-    if choice.text is not None and bytes(choice.text) not in _NOTHING:
+    if bytes(choice.text) not in _NOTHING:
         return True
     delta = choice.delta
     if not delta:

@@ -31,8 +31,9 @@ class Deadline:
         self._at = None
 
     def close(self) -> None:
-        """For good: lets go of the timer."""
+        """For good: lets go of the timer, and of who is to be called."""
         self._at = None
+        self._reached = _nobody
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -54,3 +55,7 @@ class Deadline:
             return
         self._at = None
         self._reached()
+
+
+def _nobody() -> None:
+    pass

@@ -1,8 +1,10 @@
 """A request's head is read before anybody is asked for a token: it is bounded."""
 
 import asyncio
+import contextlib
 from typing import Any
 
+import anyio
 import pytest
 
 from cerberus_core.api import protocol
@@ -87,4 +89,37 @@ async def test_an_idle_connection_is_closed_without_a_word(
         answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert answer.count(b"HTTP/1.1") == 1
+        writer.close()
+
+
+@pytest.mark.parametrize("path", ["/api/login", "/v1/chat/completions"])
+async def test_trailers_without_an_end_are_given_up_and_kept_by_nobody(
+    start_box: StartBox, path: str
+) -> None:
+    async with start_box() as box:
+        reader, writer = await connect(box)
+        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {box.token}\r\n"
+        writer.write(head.encode() + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+        with anyio.fail_after(5), contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                writer.write(b"x-a: " + b"y" * 4000 + b"\r\n")
+                await writer.drain()
+                if reader.at_eof():
+                    break
+            await reader.read()
+        assert writer.is_closing() or reader.at_eof()
+        writer.transport.abort()
+
+
+async def test_a_trailer_is_no_header_of_the_request(start_box: StartBox) -> None:
+    async with start_box() as box:
+        reader, writer = await connect(box)
+        body = b'{"model": "nope", "messages": [1]}'
+        head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n"
+        writer.write(
+            head.encode()
+            + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(body), body)
+            + f"authorization: Bearer {box.token}\r\n\r\n".encode()
+        )
+        assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
         writer.close()

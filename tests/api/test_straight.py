@@ -1,5 +1,6 @@
 """Which requests go straight to the gateway, and that the others are answered alike."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -109,3 +110,43 @@ async def test_a_fault_in_the_gateway_is_a_500_and_the_next_request_is_answered(
     monkeypatch.setattr(Gateway, "answer", real)
     ((status, _, _),) = await ask(box, request_bytes(box, ASK))
     assert status == 200
+
+
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+
+
+def offering(request: bytes) -> bytes:
+    return request.replace(b"authorization:", OFFER + b"authorization:")
+
+
+@pytest.mark.parametrize("cut", [None, 1, 150, 320, -5])
+async def test_an_offer_to_upgrade_is_passed_over_and_the_body_read(
+    box: Box, upstream: ScriptedServer, cut: int | None
+) -> None:
+    # What `curl --http2` and Java's client send before they know what we speak.
+    upstream.reply = Reply.json(chat_answer("x"))
+    data = offering(request_bytes(box, ASK)) + request_bytes(box, ASK)
+    reader, writer = await connect(box)
+    for piece in (data[:cut], data[cut:] if cut is not None else b""):
+        writer.write(piece)
+        await asyncio.sleep(0.02)
+    answers = await read_answers(reader, ["POST", "POST"])
+    writer.close()
+    assert [(status, b"choices" in body) for status, _, body in answers] == [(200, True)] * 2
+
+
+async def test_an_offer_to_upgrade_opens_no_other_door(box: Box, went: list[str]) -> None:
+    request = offering(request_bytes(box, ASK)).replace(box.token.encode(), b"no")
+    ((status, _, _),) = await ask(box, request)
+    assert (status, went) == (401, [])
+
+
+@pytest.mark.parametrize("count", [9, 10, 40])
+async def test_all_that_was_sent_ahead_is_answered_in_order(
+    box: Box, upstream: ScriptedServer, count: int
+) -> None:
+    upstream.reply = lambda received: Reply.json(chat_answer(received.json()["user"]))
+    requests = [request_bytes(box, {**ASK, "user": str(n)}) for n in range(count)]
+    answers = await ask(box, *requests)
+    texts = [json.loads(body)["choices"][0]["message"]["content"] for _, _, body in answers]
+    assert texts == [str(n) for n in range(count)]

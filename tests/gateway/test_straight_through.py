@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -108,3 +109,37 @@ async def test_g18_silence_is_counted_from_the_last_piece(
         error = json.loads(answer.text.strip().rpartition("data: ")[2])["error"]
         assert error["code"] == "upstream_silent"
         assert len(straight) == 5
+
+
+async def test_g15_a_client_that_breaks_off_a_fast_stream_leaves_no_trace(
+    box: Box, upstream: ScriptedServer
+) -> None:
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    upstream.reply = Reply.stream(numbered(20_000, 1000))
+    for _ in range(10):
+        reader, writer = await connect(box)
+        writer.write(request_bytes(box, STREAM))
+        await reader.read(1000)
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    records = await box.records(10)
+    assert faults == []
+    assert {record.status for record in records} == {499}
+
+
+async def test_a_streamed_completion_is_metered_like_a_chat(
+    box: Box, upstream: ScriptedServer, straight: list[int]
+) -> None:
+    def piece(text: str, finish: str | None = None) -> bytes:
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+        return sse({"object": "text_completion", "model": "m", "choices": [choice]})
+
+    upstream.reply = Reply.stream([piece("a"), piece("b"), piece("c"), piece("", "stop")])
+    body = {"model": "up/m", "prompt": "x", "stream": True}
+    answer = await box.http.post("/v1/completions", json=body)
+    assert answer.text.endswith("[DONE]\n\n")  # its finish was told, if not its end
+    record = await box.record()
+    assert (record.completion_tokens, record.tokens_counted, record.error) == (3, True, None)
+    assert record.ttft_ms is not None

