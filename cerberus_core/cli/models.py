@@ -64,19 +64,19 @@ def _table(models: list[dict[str, Any]]) -> None:
     from .table import Column, print_table
 
     columns = [
-        Column("MODEL", folds=True), Column("STATE"), Column("SIZE", right=True),
-        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN", folds=True),
-        Column("NOTE", folds=True),
+        Column("MODEL", long=True), Column("STATE"), Column("SIZE", right=True),
+        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN"),
     ]  # fmt: skip
-    rows = []
+    rows, notes = [], []
     for model in models:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or model["detail"] or ""
         context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"
-        rows.append([model["id"], state, _size(model["size_mib"]), context, can, note])
-    print_table(columns, rows)
+        rows.append([model["id"], state, _size(model["size_mib"]), context, can])
+        notes.append(note)
+    print_table(columns, rows, notes)
 
 
 _STATES = {

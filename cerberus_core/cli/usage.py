@@ -64,7 +64,7 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
         return
     numbers = ["REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "ENERGY"]
     print_table(
-        [Column("MODEL", folds=True), *[Column(name, right=True) for name in numbers]],
+        [Column("MODEL", long=True), *[Column(name, right=True) for name in numbers]],
         [
             [
                 row["model"],
@@ -91,9 +91,8 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
     print_table(
         [
             Column("WHEN"),
-            Column("MODEL", folds=True),
+            Column("MODEL", long=True),
             *[Column(name, right=True) for name in numbers],
-            Column("", folds=True),
         ],
         [
             [
@@ -105,10 +104,10 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
                 _figure(row["tok_per_sec"]),
                 _known(row["ttft_ms"], "{} ms"),
                 _known(row["duration_ms"], "{} ms"),
-                row["error"] or "",
             ]
             for row in records
         ],
+        [row["error"] or "" for row in records],
     )
 
 
