@@ -22,7 +22,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def usage(
     since: Annotated[str, typer.Option(help="How far back: 30m, 12h, 7d, 4w, or a date.")] = "30d",
     last: Annotated[
-        int | None, typer.Option(help="Show the last requests instead.", min=1, max=1000)
+        int | None,
+        typer.Option(help="Show so many last requests instead.", min=1, max=1000, metavar="N"),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -151,7 +151,7 @@ def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
     assert finished.code == 1
     first, hint = finished.err.strip().splitlines()
     assert first.startswith("Error: org/tiny-GGUF could not be pulled: the hub can't be reached (")
-    assert "is the network up?" in hint
+    assert "Is the network up?" in hint
 
 
 def test_a_pull_where_no_backend_can(home: Home) -> None:
