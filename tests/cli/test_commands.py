@@ -66,11 +66,11 @@ def test_models_load_unload_and_rm_of_what_is_served_elsewhere(cli: Cli) -> None
 
 @pytest.mark.parametrize("verb", ["load", "unload", "rm"])
 def test_an_unknown_model_is_a_4_and_near_names_are_told(cli: Cli, verb: str) -> None:
-    yes = ["--yes"] if verb == "rm" else []
-    finished = cli("models", verb, *yes, "up/mm")
-    assert (finished.code, finished.out) == (4, "")
-    assert "no model named 'up/mm'" in finished.err
-    assert "Did you mean up/m?" in finished.err
+    for yes in ([], ["--yes"]) if verb == "rm" else ([],):
+        finished = cli("models", verb, *yes, "up/mm")
+        assert (finished.code, finished.out) == (4, "")
+        assert "no model named 'up/mm'" in finished.err
+        assert "Did you mean up/m?" in finished.err
 
 
 def test_chat_answers_and_tells_the_speed(cli: Cli) -> None:
