@@ -22,7 +22,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def usage(
     since: Annotated[str, typer.Option(help="How far back: 30m, 12h, 7d, 4w, or a date.")] = "30d",
     last: Annotated[
-        int | None, typer.Option(help="Show the last requests instead.", min=1, max=1000)
+        int | None,
+        typer.Option(help="Show so many last requests instead.", min=1, max=1000, metavar="N"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -64,7 +65,7 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
         return
     numbers = ["REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "ENERGY"]
     print_table(
-        [Column("MODEL", folds=True), *[Column(name, right=True) for name in numbers]],
+        [Column("MODEL", long=True), *[Column(name, right=True) for name in numbers]],
         [
             [
                 row["model"],
@@ -91,9 +92,8 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
     print_table(
         [
             Column("WHEN"),
-            Column("MODEL", folds=True),
+            Column("MODEL", long=True),
             *[Column(name, right=True) for name in numbers],
-            Column("", folds=True),
         ],
         [
             [
@@ -105,10 +105,10 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
                 _figure(row["tok_per_sec"]),
                 _known(row["ttft_ms"], "{} ms"),
                 _known(row["duration_ms"], "{} ms"),
-                row["error"] or "",
             ]
             for row in records
         ],
+        [row["error"] or "" for row in records],
     )
 
 

@@ -14,29 +14,29 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def backends(results: list[Any], taken: Mapping[str, object]) -> dict[str, Backend]:
     """`results` of the hook call as name → backend. Raises PluginError; all or none."""
     if not results:
-        raise PluginError(f"{_HOOK} returned None", hint="return a list, empty if there is none")
+        raise PluginError(f"{_HOOK} returned None", hint="Return a list, empty if there is none.")
     [returned] = results
     if not isinstance(returned, list | tuple):
         raise PluginError(
-            f"{_HOOK} returned {_kind(returned)}, not a list", hint="return a list of backends"
+            f"{_HOOK} returned {_kind(returned)}, not a list", hint="Return a list of backends."
         )
     made: dict[str, Backend] = {}
     for backend in returned:
         if not isinstance(backend, Backend):
             raise PluginError(
                 f"{_HOOK} returned {_kind(backend)} among the backends",
-                hint="every item must be a cerberus_core.interfaces.Backend",
+                hint="Every item must be a cerberus_core.interfaces.Backend.",
             )
         name = getattr(backend, "name", None)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PluginError(
                 f"{_kind(backend)} has a bad name, {name!r}",
-                hint="letters, digits, '.', '_' and '-'; no slash, no space",
+                hint="Letters, digits, '.', '_' and '-'; no slash, no space.",
             )
         if name in taken or name in made:
             raise PluginError(
                 f"the name of its backend {name!r} is taken",
-                hint="rename one of the two, or block one with blocked_plugins",
+                hint="Rename one of the two, or block one with blocked_plugins.",
             )
         made[name] = backend
     return made
