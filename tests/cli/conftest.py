@@ -12,17 +12,6 @@ from cerberus_core.testing.scripted import echo
 from tests.conftest import endpoint
 from tests.processes import DaemonProcess, clean_env, run_cli, start_daemon, stop_daemon
 
-try:
-    from cerberus_llamacpp.testing import starter_model
-except ImportError:  # without the plugin
-
-    @pytest.fixture
-    def starter_model() -> Path:
-        pytest.skip("needs cerberus-llamacpp")
-
-
-__all__ = ["starter_model"]
-
 
 @attrs.frozen
 class Home:
