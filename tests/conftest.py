@@ -171,3 +171,9 @@ def endpoint(server: ScriptedServer, *, models: list[str] | None = None, more: s
         f'base_url = "{server.base_url}"\n'
         f"models = {json.dumps(models or ['m'])}\n{more}\n"
     )
+
+
+@pytest.fixture(scope="session")
+def starter_model(pytestconfig: pytest.Config) -> Path:
+    testing = pytest.importorskip("cerberus_llamacpp.testing")
+    return testing.starter_file(pytestconfig.rootpath / ".cache" / "models")

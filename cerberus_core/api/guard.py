@@ -108,10 +108,12 @@ class Guard:
             return None
         return _Refusal(
             401,
-            "No valid token" if authorization is None else "The token is wrong",
+            # With its remedy: many a client shows nothing but the message.
+            "No valid token: send `Authorization: Bearer …` with what `cerberus token` prints"
+            if authorization is None
+            else "The token is wrong: `cerberus token` prints the right one",
             "unauthenticated",
-            "Send `Authorization: Bearer …` with what `cerberus token` prints; "
-            "for the browser run `cerberus url`.",
+            "For the browser run `cerberus url`.",
         )
 
     def _judge_names(self, host: str | None, origin: str | None) -> _Refusal | None:

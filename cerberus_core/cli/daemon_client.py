@@ -96,7 +96,7 @@ class DaemonClient:
     def _silent(self) -> DaemonUnreachable:
         return DaemonUnreachable(
             f"The daemon at {self.url} did not answer in time",
-            hint="Is it stopped or very busy? Its log may tell.",
+            hint="Is it stopped or very busy? What it printed where it was started may tell.",
         )
 
     def _json(

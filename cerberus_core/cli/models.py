@@ -64,19 +64,19 @@ def _table(models: list[dict[str, Any]]) -> None:
     from .table import Column, print_table
 
     columns = [
-        Column("MODEL", folds=True), Column("STATE"), Column("SIZE", right=True),
-        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN", folds=True),
-        Column("NOTE", folds=True),
+        Column("MODEL", long=True), Column("STATE"), Column("SIZE", right=True),
+        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN"),
     ]  # fmt: skip
-    rows = []
+    rows, notes = [], []
     for model in models:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or model["detail"] or ""
         context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"
-        rows.append([model["id"], state, _size(model["size_mib"]), context, can, note])
-    print_table(columns, rows)
+        rows.append([model["id"], state, _size(model["size_mib"]), context, can])
+        notes.append(note)
+    print_table(columns, rows, notes)
 
 
 _STATES = {
@@ -199,9 +199,10 @@ def rm(
     from cerberus_core.errors import CerberusError, DaemonUnreachable
 
     if not yes:
+        found = _id_of(name)
         if not sys.stdin.isatty():
-            raise CerberusError(f"Deleting {name} needs a yes", hint="Add --yes.", code="usage")
-        typer.confirm(f"Delete the files of {name}?", abort=True)
+            raise CerberusError(f"Deleting {found} needs a yes", hint="Add --yes.", code="usage")
+        typer.confirm(f"Delete the files of {found}?", abort=True)
     try:
         DaemonClient().delete(model_path("", name))
     except DaemonUnreachable:
@@ -210,6 +211,28 @@ def rm(
         say_json({"removed": name})
     else:
         say(f"{name} is deleted.")
+
+
+def _id_of(name: str) -> str:
+    """The whole id behind any of a model's names. Raises `ModelNotFound`."""
+    from urllib.parse import quote
+
+    from cerberus_core.errors import DaemonUnreachable
+
+    try:
+        return str(DaemonClient().get(f"/v1/models/{quote(name)}")["id"])
+    except DaemonUnreachable:
+        from cerberus_core.platform import folders
+
+        from .offline import look_here
+
+    here = look_here(folders())
+
+    async def find() -> str:
+        async with here.manager() as manager:
+            return (await manager.model(name)).id
+
+    return run_async(find)
 
 
 def _remove_here(name: str) -> None:

@@ -8,7 +8,7 @@ from cerberus_core.errors import DaemonUnreachable
 
 from .daemon_client import DaemonClient
 from .options import Json
-from .output import say, say_json
+from .output import say, say_json, warn
 from .typed import install_as_typed, typed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -19,6 +19,7 @@ def plugins(json: Json = False) -> None:
     """Show what was loaded and what failed, why, and what to do. Works without the daemon."""
     try:
         reports = DaemonClient().get("/api/plugins")["plugins"]
+        _tell_new(reports)
     except DaemonUnreachable:
         reports = _reports_here()
     if json:
@@ -28,6 +29,19 @@ def plugins(json: Json = False) -> None:
         say(f"No plugins are installed. `{install}` brings local models.")
     for report in [] if json else reports:
         _show(report)
+
+
+def _tell_new(reports: list[dict[str, Any]]) -> None:
+    """What is installed here, and wasn't when the daemon started, which is whose list it is."""
+    from cerberus_core.loading import installed_plugins
+
+    known = {(report["name"], report["version"]) for report in reports}
+    for name, version in installed_plugins():
+        if (name, version) not in known:
+            warn(
+                f"! {' '.join(filter(None, (name, version)))} is installed, but not in the daemon "
+                "that runs: start it anew to load it."
+            )
 
 
 def _show(report: dict[str, Any]) -> None:

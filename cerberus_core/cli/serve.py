@@ -54,8 +54,8 @@ def serve(
             say_json({"url": told.url, "model": told.model, "warnings": told.warnings})
             return
         for warning in told.warnings:
-            warn(typed(f"! {warning}"))
-        say(greeting(told.url, told.model, command_as_typed()))
+            warn(typed(f"! {warning}", anywhere=True))
+        say(greeting(told.url, told.model, command_as_typed(anywhere=True)))
 
     def on_stopping(running: int) -> None:
         waits = f"; {running} still answering (Ctrl-C again cuts off)" if running else ""

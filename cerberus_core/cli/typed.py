@@ -10,19 +10,24 @@ from pathlib import Path
 _COMMAND = re.compile(r"`cerberus(?=[ `])")
 
 
-def typed(text: str) -> str:
-    """`text` with every `cerberus …` in backticks as it must be typed here."""
+def typed(text: str, *, anywhere: bool = False) -> str:
+    """`text` with every `cerberus …` in backticks as it must be typed here, or anywhere."""
     if not _COMMAND.search(text):
         return text
-    command = command_as_typed()
+    command = command_as_typed(anywhere=anywhere)
     return _COMMAND.sub(lambda _: f"`{command}", text)
 
 
 def command_as_typed(
-    argv0: str | None = None, on_path: str | None = None, cwd: Path | None = None
+    argv0: str | None = None,
+    on_path: str | None = None,
+    cwd: Path | None = None,
+    *,
+    anywhere: bool = False,
 ) -> str:
     """`cerberus` where the PATH finds this very one, else its path, short from `cwd`.
 
+    `anywhere`: the whole path, for who reads it here and types it in another terminal.
     None: what this process was called as, what the PATH has, where we are.
     """
     argv0 = sys.argv[0] if argv0 is None else argv0
@@ -35,7 +40,7 @@ def command_as_typed(
         return f"{shlex.quote(sys.executable)} -m cerberus_core"
     if on_path and os.path.samefile(on_path, script):
         return "cerberus"
-    return _short(cwd / script, cwd)
+    return shlex.quote(str(cwd / script)) if anywhere else _short(cwd / script, cwd)
 
 
 def install_as_typed(package: str, root: Path | None = None, cwd: Path | None = None) -> str:

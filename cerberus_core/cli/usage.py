@@ -22,7 +22,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def usage(
     since: Annotated[str, typer.Option(help="How far back: 30m, 12h, 7d, 4w, or a date.")] = "30d",
     last: Annotated[
-        int | None, typer.Option(help="Show the last requests instead.", min=1, max=1000)
+        int | None,
+        typer.Option(help="Show so many last requests instead.", min=1, max=1000, metavar="N"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -68,7 +69,7 @@ def _show_models(
     if price_per_kwh is not None:
         numbers.append(currency)
     print_table(
-        [Column("MODEL", folds=True), *[Column(name, right=True) for name in numbers]],
+        [Column("MODEL", long=True), *[Column(name, right=True) for name in numbers]],
         [
             [
                 row["model"],
@@ -98,11 +99,10 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
     print_table(
         [
             Column("WHEN"),
-            Column("MODEL", folds=True),
+            Column("MODEL", long=True),
             *([] if metered else [Column("STATUS", right=True)]),
             *[Column(name, right=True) for name in numbers],
             *([Column("ENERGY", right=True)] if metered else []),
-            Column("", folds=True),
         ],
         [
             [
@@ -115,10 +115,10 @@ def _show_requests(records: list[dict[str, Any]]) -> None:
                 _known(row["ttft_ms"], "{} ms"),
                 _known(row["duration_ms"], "{} ms"),
                 *([_energy(row)] if metered else []),
-                _outcome(row) if metered else row["error"] or "",
             ]
             for row in records
         ],
+        [_outcome(row) if metered else row["error"] or "" for row in records],
     )
 
 

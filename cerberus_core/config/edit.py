@@ -25,7 +25,7 @@ _LEAF = "leaf of a key path"
 
 def key_path(key: str) -> KeyPath:
     """The parts of a dotted key as TOML writes it. Raises ConfigError."""
-    hint = 'write it like server.port or models."llamacpp/qwen".ttl_s'
+    hint = 'Write it like server.port or models."llamacpp/qwen".ttl_s.'
     try:
         if "\n" in key or "\r" in key:
             raise ValueError
@@ -54,7 +54,7 @@ def with_value(old: str, path: KeyPath, value: Any, file: Path, schemas: Schemas
         if one.path == path[: len(one.path)]:
             raise ConfigError(
                 f"unknown key {dotted(one.path)}{nearest(one)}",
-                hint="`cerberus config show` lists the keys",
+                hint="`cerberus config show` lists the keys.",
             )
     return _whole(_edited(old, path, value), wanted, path, file)
 
@@ -67,8 +67,10 @@ def without(old: str, path: KeyPath, file: Path, schemas: Schemas) -> str:
     for part in path[:-1]:
         here = here.get(part) if isinstance(here, dict) else None
     if not isinstance(here, dict) or path[-1] not in here:
-        near = get_close_matches(dotted(path), map(dotted, _paths(before, ())), n=1)
-        hint = f"did you mean {near[0]}?" if near else "`cerberus config show` says what is set"
+        near = next((other for other in _paths(before, ()) if _close(path, other)), None)
+        hint = (
+            f"Did you mean {dotted(near)}?" if near else "`cerberus config show` says what is set."
+        )
         raise NotFound(f"{dotted(path)} is not set in {file}", hint=hint)
     del here[path[-1]]
     try:
@@ -77,6 +79,13 @@ def without(old: str, path: KeyPath, file: Path, schemas: Schemas) -> str:
         if _is_good(before, path, file, schemas):
             raise
     return _whole(_cut(old, path), wanted, path, file)
+
+
+def _close(path: KeyPath, other: KeyPath) -> bool:
+    """Whether one is the other mistyped, and not its table or its neighbour."""
+    return len(path) == len(other) and all(
+        get_close_matches(part, [its]) for part, its in zip(path, other, strict=True)
+    )
 
 
 def _check(tables: dict[str, Any], path: KeyPath, file: Path, schemas: Schemas) -> list[Unknown]:
@@ -102,15 +111,17 @@ def _is_good(tables: dict[str, Any], path: KeyPath, file: Path, schemas: Schemas
 
 def _remedy(wrong: WrongValue, path: KeyPath, file: Path) -> str:
     if wrong.path[: len(path)] == path:
-        return f"{file} is as it was"
-    return f"set {dotted(wrong.path)} first" if wrong.value is None else f"mend it in {file} first"
+        return f"{file} is as it was."
+    if wrong.value is None:
+        return f"Set {dotted(wrong.path)} first."
+    return f"Mend it in {file} first."
 
 
 def _whole(new: str | None, wanted: dict[str, Any], path: KeyPath, file: Path) -> str:
     if new is None or not _same(new, wanted):
         raise ConfigError(
             f"{file}: {dotted(path)} can't be changed without changing other lines",
-            hint=f"edit {file} by hand",
+            hint=f"Edit {file} by hand.",
         )
     return new
 

@@ -29,14 +29,14 @@ def read(file: Path) -> str | None:
         return None
     except OSError as error:
         raise ConfigError(
-            f"{file}: can't be read: {error.strerror or error}", hint="check its owner and mode"
+            f"{file}: can't be read: {error.strerror or error}", hint="Check its owner and mode."
         ) from error
     try:
         # An editor's byte order mark is no part of the settings.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}:{line}: not UTF-8 text", hint="save it as UTF-8") from error
+        raise ConfigError(f"{file}:{line}: not UTF-8 text", hint="Save it as UTF-8.") from error
 
 
 def parse(text: str, file: Path) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _syntax(text: str, file: Path, problem: str) -> ConfigError:
     message = f"{file}:{line}: not valid TOML: {problem}"
     if column and line <= len(lines):
         message += f" (column {column})" + _excerpt(lines, line, column)
-    return ConfigError(message, hint=f"mend line {line} of {file}")
+    return ConfigError(message, hint=f"Mend line {line} of {file}")
 
 
 def _excerpt(lines: list[str], line: int, column: int) -> str:

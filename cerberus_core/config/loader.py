@@ -58,9 +58,9 @@ def checked(tables: dict[str, Any], file: Path, text: str) -> tuple[Config, list
         variable = source_at(tables, wrong.path)
         raise ConfigError(
             told(wrong, variable or _place(wrong.path, file, text)),
-            hint=f"correct or unset {variable}"
+            hint=f"Correct or unset {variable}"
             if variable
-            else f"correct {dotted(wrong.path)} in {file}",
+            else f"Correct {dotted(wrong.path)} in {file}",
         ) from None
 
 

@@ -33,7 +33,7 @@ def set_value(folders: Folders, key: str, text: str, schemas: Schemas = _unknown
     """
     path = key_path(key)
     if path[0] in _SECTIONS and len(path) < (3 if path[0] in ("models", "plugins") else 2):
-        raise ConfigError(f"{key} is a section", hint=f"set one of its keys: {key}.…")
+        raise ConfigError(f"{key} is a section", hint=f"Set one of its keys: {key}.…")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -64,7 +64,7 @@ def unset_value(folders: Folders, key: str, schemas: Schemas = _unknown_plugins)
     """
     path = key_path(key)
     if len(path) == 1 and path[0] in _SECTIONS:
-        raise ConfigError(f"{key} is a section", hint=f"unset one of its keys: {key}.…")
+        raise ConfigError(f"{key} is a section", hint=f"Unset one of its keys: {key}.…")
     _rewrite(folders, lambda old: without(old, path, folders.config_file, schemas))
 
 
@@ -105,7 +105,7 @@ def _rewrite(folders: Folders, change: Callable[[str], str]) -> None:
     except OSError as error:
         raise ConfigError(
             f"{file}: can't be written: {error.strerror or error}",
-            hint="the file is as it was; check the disk and the owner of the folder",
+            hint="The file is as it was; check the disk and the owner of the folder.",
         ) from error
 
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 # What validators of attrs say.
 _BOUND = re.compile(r"'\w+' must be (>=|<=|>|<) (\S+): .*")
+_MUST_BE = re.compile(r"\w+ must be (an? .+|one .+)")
 _AMONG = re.compile(r"'\w+' must be in ")
 _COMPARED = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
@@ -65,7 +66,7 @@ def plugin_settings(config: Config, name: str, cls: type[T], warn: Callable[[str
     except WrongValue as wrong:
         raise ConfigError(
             told(wrong, source_at(tree, wrong.path)),
-            hint=f"correct {dotted(wrong.path)} in the configuration",
+            hint=f"Correct {dotted(wrong.path)} in the configuration.",
         ) from None
     for key in unknown:
         warn(unknown_text(key, source_at(tree, key.path)))
@@ -166,8 +167,8 @@ def _first(error: BaseException, raw: Any, prefix: tuple[str, ...]) -> WrongValu
         path = (*path, *cause.path)
         return WrongValue((*prefix, *path), _at(raw, path, cause.value), cause.expected)
     attribute = next((a for a in cause.args if isinstance(a, attrs.Attribute)), None)
-    # Some validators of attrs hand over the field, others quote its name alone.
-    quoted = re.match(r"'(\w+)' ", str(cause.args[0])) if cause.args else None
+    # Some validators of attrs hand over the field, others begin with its name alone.
+    quoted = re.match(r"'?(\w+)'? ", str(cause.args[0])) if cause.args else None
     if attribute is not None:
         path = (*path, attribute.name)
     elif quoted and _at(raw, (*path, quoted[1]), None) is not None:
@@ -184,6 +185,9 @@ def _expected(text: str, cause: BaseException) -> str:
         return f"a number {_COMPARED[bound[1]]} {bound[2]}"
     if _AMONG.match(text) and isinstance(cause.args[2], tuple | list):
         return f"one of {', '.join(str(option) for option in cause.args[2])}"
+    must_be = _MUST_BE.fullmatch(text)
+    if must_be:
+        return must_be[1]
     return f"a good value ({text or type(cause).__name__})"
 
 

@@ -269,7 +269,8 @@ class Life:
                 LoadFailed(
                     f"{self.model.id} could not be loaded: the {self._backend.name} backend "
                     f"raised {type(error).__name__}: {error}",
-                    hint="This is a fault of the plugin; its traceback is in the log.",
+                    hint="This is a fault of the plugin; its traceback stands where "
+                    "`cerberus serve` runs.",
                 )
             )
             return False

@@ -84,6 +84,8 @@ def parse(path: str, body: bytes) -> Parsed:
         raise BadRequest(f"`{required}` is missing")
     if required == "messages" and first != b"[":
         raise BadRequest("`messages` must be a list of messages")
+    if required == "messages" and _is_empty(value):
+        raise BadRequest("`messages` is empty", hint="Send at least one message.")
     stream = path != "/v1/embeddings" and bool(_typed(fields, "stream", bool, "true or false"))
     return Parsed(
         path=path,
@@ -93,6 +95,11 @@ def parse(path: str, body: bytes) -> Parsed:
         wants_usage=stream and _options(fields).get("include_usage") is True,
         fields=fields,
     )
+
+
+def _is_empty(raw: Raw | None) -> bool:
+    """Whether a list holds nothing; looks into short ones alone."""
+    return raw is not None and len(memoryview(raw)) < 64 and not bytes(raw)[1:-1].strip()
 
 
 def _plain_text(raw: Raw | None) -> str | None:

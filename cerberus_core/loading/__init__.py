@@ -15,17 +15,24 @@ from cerberus_core.lazy import on_first_use
 if TYPE_CHECKING:
     from .commands import load_command
     from .declared import settings_class
-    from .discover import plugin_command_names
+    from .discover import installed_plugins, plugin_command_names
     from .plugins import Plugins, load_plugins
 
-__all__ = ["Plugins", "load_command", "load_plugins", "plugin_command_names", "settings_class"]
+__all__ = [
+    "Plugins",
+    "installed_plugins",
+    "load_command",
+    "load_plugins",
+    "plugin_command_names",
+    "settings_class",
+]
 
 __getattr__ = on_first_use(
     __name__,
     {
         "commands": ("load_command",),
         "declared": ("settings_class",),
-        "discover": ("plugin_command_names",),
+        "discover": ("installed_plugins", "plugin_command_names"),
         "plugins": ("Plugins", "load_plugins"),
     },
 )

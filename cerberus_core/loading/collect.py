@@ -39,31 +39,31 @@ def collected(kind: Kind[T], results: list[Any], taken: Collection[str]) -> dict
     """`results` of the hook call as name → object. Raises PluginError; all or none."""
     if not results:
         raise PluginError(
-            f"{kind.hook} returned None", hint="return a list, empty if there is none"
+            f"{kind.hook} returned None", hint="Return a list, empty if there is none."
         )
     [returned] = results
     if not isinstance(returned, list | tuple):
         raise PluginError(
             f"{kind.hook} returned {_kind(returned)}, not a list",
-            hint=f"return a list of {kind.several}",
+            hint=f"Return a list of {kind.several}.",
         )
     made: dict[str, T] = {}
     for one in returned:
         if not isinstance(one, kind.interface):
             raise PluginError(
                 f"{kind.hook} returned {_kind(one)} among the {kind.several}",
-                hint=f"every item must be a cerberus_core.interfaces.{kind.interface.__name__}",
+                hint=f"Every item must be a cerberus_core.interfaces.{kind.interface.__name__}.",
             )
         name = getattr(one, "name", None)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PluginError(
                 f"{_kind(one)} has a bad name, {name!r}",
-                hint="letters, digits, '.', '_' and '-'; no slash, no space",
+                hint="Letters, digits, '.', '_' and '-'; no slash, no space.",
             )
         if name in taken or name in made:
             raise PluginError(
                 f"the name of its {kind.one} {name!r} is taken",
-                hint="rename one of the two, or block one with blocked_plugins",
+                hint="Rename one of the two, or block one with blocked_plugins.",
             )
         made[name] = one
     return made

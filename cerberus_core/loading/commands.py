@@ -19,7 +19,7 @@ def load_command(name: str) -> Any:
     if len(found) > 1:
         sources = ", ".join(one.source for one in found)
         raise PluginError(
-            f"several plugins bring the command {name!r}: {sources}", hint="uninstall all but one"
+            f"several plugins bring the command {name!r}: {sources}", hint="Uninstall all but one."
         )
     try:
         return found[0].entry_point.load()

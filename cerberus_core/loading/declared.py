@@ -49,7 +49,7 @@ def settings_class(
     if found is None:
         names = sorted({one.name for one in every})
         meant = get_close_matches(name, names, n=1)
-        hint = f"did you mean {meant[0]}?" if meant else f"installed: {', '.join(names) or 'none'}"
+        hint = f"Did you mean {meant[0]}?" if meant else f"Installed: {', '.join(names) or 'none'}"
         raise NotFound(f"no plugin {name!r} is installed", hint=hint)
 
     def ask() -> None:
@@ -75,6 +75,6 @@ def settings_class(
     except Exception as error:
         raise PluginError(
             f"plugin {name} can't say which settings it has: {reports.cause(error)}",
-            hint="`cerberus plugins` says what is wrong with it",
+            hint="`cerberus plugins` says what is wrong with it.",
         ) from error
     return None

@@ -28,6 +28,11 @@ def installed(group: str) -> list[EntryPoint]:
     return list(importlib.metadata.entry_points(group=group))
 
 
+def installed_plugins() -> list[tuple[str, str | None]]:
+    """(name, version) of each plugin that is installed. Imports no plugin."""
+    return [(found.name, found.version) for found in described(installed(PLUGINS))]
+
+
 def plugin_command_names() -> list[str]:
     """Names of the commands that plugins bring, sorted. Imports no plugin."""
     return sorted({entry_point.name for entry_point in installed(COMMANDS)})

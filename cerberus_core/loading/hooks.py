@@ -27,23 +27,23 @@ def register(manager: pluggy.PluginManager, name: str, plugin: Any) -> None:
         if hook not in known:
             raise PluginError(
                 f"implements an unknown hook, {hook}",
-                hint=f"hooks of this version: {', '.join(sorted(known))}",
+                hint=f"Hooks of this version: {', '.join(sorted(known))}",
             )
         if not marked:
             raise PluginError(
-                f"{hook} is not marked as a hook", hint="put @cerberus_core.hookimpl above it"
+                f"{hook} is not marked as a hook", hint="Put @cerberus_core.hookimpl above it."
             )
         if inspect.iscoroutinefunction(implementation) or inspect.isasyncgenfunction(
             implementation
         ):
             raise PluginError(
                 f"{hook} is a coroutine function; hooks are synchronous",
-                hint="make the objects in the hook, and await in their methods",
+                hint="Make the objects in the hook, and await in their methods.",
             )
         count += 1
     if not count:
         raise PluginError(
-            "implements no hook", hint=f"hooks of this version: {', '.join(sorted(known))}"
+            "implements no hook", hint=f"Hooks of this version: {', '.join(sorted(known))}"
         )
     try:
         manager.register(plugin, name)
@@ -52,7 +52,7 @@ def register(manager: pluggy.PluginManager, name: str, plugin: Any) -> None:
             manager.unregister(name=name)
         raise PluginError(
             f"does not fit the hooks: {str(error).splitlines()[0]}",
-            hint="compare its arguments with cerberus_core.hookspecs",
+            hint="Compare its arguments with cerberus_core.hookspecs.",
         ) from error
 
 

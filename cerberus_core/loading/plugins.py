@@ -125,13 +125,13 @@ class _Load:
             others = ", ".join(rival.source for rival in rivals)
             raise PluginError(
                 f"another plugin has the same name: {others}",
-                hint=f"uninstall one of {found.source}, {others}",
+                hint=f"Uninstall one of {found.source}, {others}",
             )
         asked = unmet(found.requires, self._core_version)
         if asked:
             raise PluginError(
                 f"asks for {asked}; this is {self._core_version}",
-                hint=f"update {found.source} and cerberus-runtime together",
+                hint=f"Update {found.source} and cerberus-runtime together.",
             )
 
     def _ask(

@@ -14,22 +14,22 @@ def loaded(found: Found, provides: tuple[str, ...]) -> PluginReport:
 
 
 def blocked(found: Found) -> PluginReport:
-    return _report(found, "blocked", hint="listed in blocked_plugins")
+    return _report(found, "blocked", hint="Listed in blocked_plugins.")
 
 
 def failed(found: Found, doing: str, error: BaseException) -> PluginReport:
     """`doing` is the step, such as `import`."""
-    block = f'to start without it: blocked_plugins = ["{found.name}"]'
+    block = f'To start without it: blocked_plugins = ["{found.name}"]'
     if isinstance(error, CerberusError):
         return _report(found, "failed", problem=_first_line(error), hint=error.hint or block)
     if isinstance(error, TookTooLong):
-        hint = f"report it to the authors of {found.source}; {block}"
+        hint = f"Report it to the authors of {found.source}. {block}"
         return _report(found, "failed", problem=f"{doing} {error}", hint=hint)
     return _report(
         found,
         "failed",
         problem=f"{doing} raised {cause(error)}",
-        hint=_missing(found, error) or f"report it to the authors of {found.source}; {block}",
+        hint=_missing(found, error) or f"Report it to the authors of {found.source}. {block}",
     )
 
 
@@ -47,8 +47,8 @@ def _missing(found: Found, error: BaseException) -> str | None:
         return None
     own = found.entry_point.value.partition(":")[0].partition(".")[0].strip()
     if error.name == own:
-        return f"the package is gone and its metadata was left: uninstall {found.source}"
-    return f"install what provides {error.name}, or reinstall {found.source}"
+        return f"The package is gone and its metadata was left: uninstall {found.source}"
+    return f"Install what provides {error.name}, or reinstall {found.source}"
 
 
 def _first_line(error: BaseException) -> str:

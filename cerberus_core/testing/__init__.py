@@ -2,11 +2,23 @@
 
 Public: a plugin's tests may import everything here. Nothing outside tests does.
 Fakes here are real programs on loopback.
+
+Names are imported on first use: `python -m` wants the scripted server unimported.
 """
 
-from .clock import FakeClock
-from .conformance import check_backends, check_energy_meters, check_gpu_vendors, check_package
-from .scripted import Received, Reply, ScriptedServer
+from typing import TYPE_CHECKING
+
+from cerberus_core.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from .clock import FakeClock
+    from .conformance import (
+        check_backends,
+        check_energy_meters,
+        check_gpu_vendors,
+        check_package,
+    )
+    from .scripted import Received, Reply, ScriptedServer
 
 __all__ = [
     "FakeClock",
@@ -18,3 +30,17 @@ __all__ = [
     "check_gpu_vendors",
     "check_package",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "clock": ("FakeClock",),
+        "conformance": (
+            "check_backends",
+            "check_energy_meters",
+            "check_gpu_vendors",
+            "check_package",
+        ),
+        "scripted": ("Received", "Reply", "ScriptedServer"),
+    },
+)

@@ -11,9 +11,11 @@ script makes it say. `python -m cerberus_core.testing.scripted` runs one that
 echoes.
 """
 
+import argparse
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -286,13 +288,56 @@ def chat_answer(
 
 
 def echo(received: Received) -> Reply:
-    """Answer with the last message's text, streamed if that was asked for."""
-    asked = received.json()
-    text = str(asked["messages"][-1]["content"]) if asked.get("messages") else "hello"
-    model = str(asked.get("model", "m"))
-    if asked.get("stream"):
-        return Reply.stream(chat_chunks(text.split(" "), model=model))
-    return Reply.json(chat_answer(text, model=model))
+    """Answer with what was asked, streamed if that was asked for; elsewhere than OpenAI a 404."""
+    path = received.path.partition("?")[0]
+    if not path.endswith(("/completions", "/embeddings")):
+        return _error(404, f"There is no POST {path}")
+    try:
+        asked = received.json()
+        if path.endswith("/embeddings"):
+            return Reply.json(_embeddings(asked))
+        model = str(asked.get("model", "m"))
+        if path.endswith("/chat/completions"):
+            text = str(asked["messages"][-1]["content"]) if asked.get("messages") else "hello"
+            if asked.get("stream"):
+                return Reply.stream(chat_chunks(_words(text), model=model))
+            return Reply.json(chat_answer(text, model=model))
+        text = str(asked.get("prompt", "hello"))
+        if asked.get("stream"):
+            events = [sse(_completion(word, None, model)) for word in _words(text)]
+            return Reply.stream([*events, sse(_completion("", "stop", model)), DONE])
+        return Reply.json({**_completion(text, "stop", model), "usage": USAGE})
+    except (ValueError, AttributeError, TypeError, LookupError) as error:
+        return _error(400, f"That is no request: {error!r}")
+
+
+def _words(text: str) -> list[str]:
+    """Pieces as an engine makes them: a word takes the space before it along."""
+    return re.split(r"(?=\s)", text)
+
+
+def _completion(text: str, finish: str | None, model: str) -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": finish}
+    return {
+        "id": "cmpl-1", "object": "text_completion", "created": 1, "model": model,
+        "choices": [choice],
+    }  # fmt: skip
+
+
+def _embeddings(asked: Any) -> dict[str, Any]:
+    """A vector for each text: how long it is, twice."""
+    given = asked.get("input", "")
+    texts = given if isinstance(given, list) else [given]
+    rows = [
+        {"object": "embedding", "index": index, "embedding": [float(len(str(text)))] * 2}
+        for index, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": 5, "total_tokens": 5}
+    return {"object": "list", "model": asked.get("model", "m"), "data": rows, "usage": usage}
+
+
+def _error(status: int, message: str) -> Reply:
+    return Reply.json({"error": {"message": message, "type": "invalid_request_error"}}, status)
 
 
 async def _main() -> None:
@@ -302,5 +347,10 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m cerberus_core.testing.scripted",
+        description="Serves a model `m` on loopback that echoes, prints its base_url, "
+        "and runs until Ctrl-C.",
+    ).parse_args()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_main())

@@ -5,22 +5,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 tools=$root/.tools
 venv=$root/.venv
 uv=$tools/bin/uv
-# In the clone as well: uv links what it installs from its cache, which takes one file system.
-export UV_CACHE_DIR=${UV_CACHE_DIR:-$tools/cache/uv} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$tools/cache/pip}
-export npm_config_cache=${npm_config_cache:-$tools/cache/npm}
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Three tries: a network hiccup is no reason to fail.
-retry() {
-  local try
-  for try in 1 2 3; do
-    "$@" && return 0
-    [ "$try" = 3 ] || { say "That failed; trying again in $((try * 3)) s"; sleep $((try * 3)); }
-  done
-  return 1
-}
+. "$root/scripts/lib/fetch.sh"
 
 find_python() {
   local name

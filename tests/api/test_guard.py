@@ -124,7 +124,9 @@ async def test_u03_every_route_refuses_without_and_with_a_wrong_token(
         assert answer.headers["www-authenticate"] == "Bearer"
         problem = answer.json()
         assert (problem.get("error") or problem)["code"] == "unauthenticated"
-        assert "cerberus token" in (problem.get("error") or problem)["hint"]
+        told = problem.get("error") or problem
+        assert "`cerberus token`" in (told.get("message") or told["title"])
+        assert "`cerberus url`" in told["hint"]
     assert opened == PUBLIC
 
 

@@ -55,7 +55,7 @@ async def test_a_head_that_does_not_come_is_given_up(
 
 async def test_a_large_body_is_no_head(start_box: StartBox) -> None:
     async with start_box() as box:
-        body = b'{"model": "nope", "messages": [], "x": "' + b"y" * 500_000 + b'"}'
+        body = b'{"model": "nope", "messages": [{}], "x": "' + b"y" * 500_000 + b'"}'
         answer = await box.http.post("/v1/chat/completions", content=body)
         assert answer.status_code == 404
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from cerberus_core import __version__
 from cerberus_core.cli.main import COMMANDS
 from cerberus_core.testing import Reply, ScriptedServer
 from tests.cli.conftest import Done
-from tests.processes import DaemonProcess
+from tests.processes import DaemonProcess, install_plugin, run_cli
 
 Cli = Callable[..., Done]
 
@@ -65,16 +66,16 @@ def test_models_load_unload_and_rm_of_what_is_served_elsewhere(cli: Cli) -> None
 
 @pytest.mark.parametrize("verb", ["load", "unload", "rm"])
 def test_an_unknown_model_is_a_4_and_near_names_are_told(cli: Cli, verb: str) -> None:
-    yes = ["--yes"] if verb == "rm" else []
-    finished = cli("models", verb, *yes, "up/mm")
-    assert (finished.code, finished.out) == (4, "")
-    assert "no model named 'up/mm'" in finished.err
-    assert "Did you mean up/m?" in finished.err
+    for yes in ([], ["--yes"]) if verb == "rm" else ([],):
+        finished = cli("models", verb, *yes, "up/mm")
+        assert (finished.code, finished.out) == (4, "")
+        assert "no model named 'up/mm'" in finished.err
+        assert "Did you mean up/m?" in finished.err
 
 
 def test_chat_answers_and_tells_the_speed(cli: Cli) -> None:
     shown = cli("chat", "hello there")
-    assert (shown.code, shown.out) == (0, "hellothere\n")
+    assert (shown.code, shown.out) == (0, "hello there\n")
     assert "2 tokens" in shown.err
     answer = parsed(cli("chat", "-m", "m", "hello", "--json"))
     assert (answer["model"], answer["text"], answer["stopped"]) == ("m", "hello", False)
@@ -85,7 +86,7 @@ def test_chat_takes_what_is_piped_in_and_a_system_prompt(
     cli: Cli, scripted: ScriptedServer
 ) -> None:
     shown = cli("chat", "--system", "Be brief.", stdin=None, input="from a pipe\n")
-    assert shown.out == "fromapipe\n"
+    assert shown.out == "from a pipe\n"
     assert scripted.requests[-1].json()["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "from a pipe"},
@@ -124,6 +125,16 @@ def test_plugins(cli: Cli) -> None:
     assert "○ llamacpp" in shown
     rows = parsed(cli("plugins", "--json"))["plugins"]
     assert {row["name"]: row["state"] for row in rows}["openai"] == "loaded"
+
+
+def test_a_plugin_that_came_after_the_daemons_start_is_named(
+    served: DaemonProcess, tmp_path: Path
+) -> None:
+    assert served.cli("plugins").stderr == ""
+    more_env = install_plugin(tmp_path, "late", "")
+    late = run_cli({**served.env, **more_env}, "plugins")
+    assert "late" not in late.stdout
+    assert late.stderr.startswith("! late 1.0 is installed, but not in the daemon that runs")
 
 
 def test_doctor_finds_no_fault(cli: Cli, served: DaemonProcess) -> None:
@@ -165,6 +176,7 @@ def test_errors_are_json_too_where_json_was_asked_for(cli: Cli) -> None:
         (["status", "--nope"], "--nope"),
         (["usage", "--last", "0"], "'--last': 0 is not between 1 and 1000"),
         (["serve", "--port", "99999"], "'--port': 99999 is not between 0 and 65535"),
+        (["usage", "--last", "many"], "'--last': 'many' is not a whole number"),
         (["models", "load"], "Missing argument"),
         (["usage", "--since", "yesterday"], "'yesterday'"),
     ],

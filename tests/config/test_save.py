@@ -139,7 +139,7 @@ def test_a_plugins_setting_is_checked_against_its_class(
 def test_a_plugins_setting_without_which_another_is_wrong(folders: Folders) -> None:
     with pytest.raises(ConfigError, match=r"plugins\.x\.url is missing") as caught:
         set_value(folders, "plugins.x.size", "2", {"x": Declared}.get)
-    assert caught.value.hint == "set plugins.x.url first"
+    assert caught.value.hint == "Set plugins.x.url first."
     write(folders, OF_A_PLUGIN)
     with pytest.raises(ConfigError, match=r"plugins\.x\.url is missing"):
         unset_value(folders, "plugins.x.url", {"x": Declared}.get)
@@ -183,7 +183,14 @@ def test_unset_names_the_nearest_key(folders: Folders) -> None:
     write(folders, COMMENTED)
     with pytest.raises(NotFound) as caught:
         unset_value(folders, "server.prot")
-    assert caught.value.hint == "did you mean server.port?"
+    assert caught.value.hint == "Did you mean server.port?"
+
+
+def test_unset_names_no_table_and_no_neighbour(folders: Folders) -> None:
+    write(folders, "[server]\nhost = '127.0.0.1'\n")
+    with pytest.raises(NotFound) as caught:
+        unset_value(folders, "server.port")
+    assert caught.value.hint == "`cerberus config show` says what is set."
 
 
 def test_unset_mends_a_file_that_has_two_wrong_values(folders: Folders) -> None:

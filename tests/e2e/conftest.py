@@ -6,7 +6,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cerberus_llamacpp.testing import starter_file
 
 from tests.processes import (
     DaemonProcess,
@@ -27,11 +26,6 @@ __all__ = [
 ]
 
 MODEL = "llamacpp/smol"
-
-
-@pytest.fixture(scope="session")
-def starter_model(pytestconfig: pytest.Config) -> Path:
-    return starter_file(pytestconfig.rootpath / ".cache" / "models")
 
 
 @pytest.fixture

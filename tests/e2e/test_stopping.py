@@ -26,7 +26,7 @@ async def test_a_second_ctrl_c_cuts_a_running_answer_off_in_words(
     upstream.reply = Reply.stream([sse(chunk({"content": "once"})), Wait()])
     running = await anyio.to_thread.run_sync(start_daemon, tmp_path, endpoint(upstream))
     try:
-        body = {"model": "up/m", "messages": [], "stream": True}
+        body = {"model": "up/m", "messages": [{}], "stream": True}
         url = f"{running.url}/v1/chat/completions"
         async with (
             httpx.AsyncClient(headers=running.headers, timeout=60) as http,

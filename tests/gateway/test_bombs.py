@@ -94,7 +94,7 @@ async def test_a_bomb_as_answer_is_told_and_the_next_request_works(
     bomb = gzip.compress(sse(chunk({"content": " " * (100 << 20)})))
     headers = PACKED_STREAM if answered == "stream" else PACKED_JSON
     upstream.reply = Reply(headers=headers, parts=[bomb], framing="length")
-    body = {"model": "up/m", "messages": [], "stream": asked == "stream"}
+    body = {"model": "up/m", "messages": [{}], "stream": asked == "stream"}
     answer = await box.http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 502
     assert "unpacks to more than 16 MiB" in answer.json()["error"]["message"]
@@ -111,7 +111,7 @@ async def test_a_bomb_in_the_middle_of_a_stream_ends_it_in_an_error(
     first = pack.compress(sse(chunk({"content": "Hel"}))) + pack.flush(zlib.Z_SYNC_FLUSH)
     bomb = pack.compress(b": " + b" " * (100 << 20)) + pack.flush()
     upstream.reply = Reply.stream([first, bomb], headers=PACKED_STREAM)
-    body = {"model": "up/m", "messages": [], "stream": True}
+    body = {"model": "up/m", "messages": [{}], "stream": True}
     answer = await box.http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 200
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data:")]
@@ -126,10 +126,10 @@ async def test_a_stream_that_is_put_together_has_a_limit_on_its_sum(
 ) -> None:
     monkeypatch.setattr(reading, "WHOLE_LIMIT", 1 << 20)
     upstream.reply = Reply.stream(chat_chunks(["x" * 5000] * 250))
-    answer = await box.http.post("/v1/chat/completions", json={"model": "up/m", "messages": []})
+    answer = await box.http.post("/v1/chat/completions", json={"model": "up/m", "messages": [{}]})
     assert answer.status_code == 502
     assert "up/m answered with more than 1 MiB" in answer.json()["error"]["message"]
     upstream.reply = Reply.stream([sse({"choices": [{"index": n} for n in range(5000)]})])
-    answer = await box.http.post("/v1/chat/completions", json={"model": "up/m", "messages": []})
+    answer = await box.http.post("/v1/chat/completions", json={"model": "up/m", "messages": [{}]})
     assert answer.status_code == 502
     assert "more parts" in answer.json()["error"]["message"]

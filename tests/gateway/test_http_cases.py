@@ -346,15 +346,15 @@ async def test_g29_error_bodies_that_are_no_json_become_errors(
     [
         b"{bad",
         b"[]",
-        b'{"messages": []}',
+        b'{"messages": [{}]}',
         b'{"model": "up/m", "messages": "hi"}',
-        b'{"model": "up/m", "messages": [], "x": "\xff"}',
+        b'{"model": "up/m", "messages": [{}], "x": "\xff"}',
         b"",
         b'"text"',
-        b'{"model": 7, "messages": []}',
-        b'{"model": "up/m", "messages": [], "stream": "yes"}',
+        b'{"model": 7, "messages": [{}]}',
+        b'{"model": "up/m", "messages": [{}], "stream": "yes"}',
         b'{"model": "up/m"}',
-        b'{"model": "up/m", "messages": [], "stream": true, "stream_options": 1}',
+        b'{"model": "up/m", "messages": [{}], "stream": true, "stream_options": 1}',
         b"[" * 100_000,
     ],
 )
@@ -364,6 +364,18 @@ async def test_g30_a_bad_body_is_a_400_and_never_goes_upstream(
     answer = await box.http.post("/v1/chat/completions", content=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("messages", [b"[]", b"[ \n ]"])
+async def test_no_messages_at_all_are_told(
+    box: Box, upstream: ScriptedServer, messages: bytes
+) -> None:
+    body = b'{"model": "up/m", "messages": ' + messages + b"}"
+    answer = await box.http.post("/v1/chat/completions", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "`messages` is empty"
+    assert answer.json()["error"]["hint"]
     assert upstream.requests == []
 
 

@@ -43,4 +43,4 @@ def test_one_that_isnt_there_or_cant_be_asked(site: Site, tmp_path: Path) -> Non
     assert broken.value.hint
     with pytest.raises(NotFound, match="no plugin 'x'") as absent:
         settings_class("x", folders, entry_points=site.entry_points())
-    assert absent.value.hint == "installed: broken"
+    assert absent.value.hint == "Installed: broken"

@@ -38,14 +38,14 @@ HANG = "__import__('threading').Event().wait()"
 
 # kind: (entry module, what the report says, what the remedy says)
 BAD: dict[str, tuple[str | None, str, str]] = {
-    "raises": ("raise ImportError('no libfoo')", "import raised ImportError: no libfoo", "report"),
+    "raises": ("raise ImportError('no libfoo')", "import raised ImportError: no libfoo", "Report"),
     "vendor": ("import nosuchlib", "ModuleNotFoundError: No module named", "provides nosuchlib"),
-    "asserts": ("assert False, 'never'", "import raised AssertionError: never", "report it"),
+    "asserts": ("assert False, 'never'", "import raised AssertionError: never", "Report it"),
     "exits": ("raise SystemExit(3)", "import raised SystemExit: 3", "blocked_plugins = "),
-    "interrupts": ("raise KeyboardInterrupt", "import raised KeyboardInterrupt", "report it"),
-    "hangs": (HANG, "import did not return within 0.2 s", "report it"),
+    "interrupts": ("raise KeyboardInterrupt", "import raised KeyboardInterrupt", "Report it"),
+    "hangs": (HANG, "import did not return within 0.2 s", "Report it"),
     "removed": (None, "ModuleNotFoundError", "metadata was left: uninstall cerberus-removed"),
-    "empty": ("raise ValueError", "import raised ValueError", "report it"),
+    "empty": ("raise ValueError", "import raised ValueError", "Report it"),
     "nohook": ("x = 1", "implements no hook", "cerberus_model_backends"),
     "coroutine": (
         HOOK.replace("def cerb", "async def cerb").format(body="return []"),
@@ -55,7 +55,7 @@ BAD: dict[str, tuple[str | None, str, str]] = {
     "unknown": (
         HOOK.replace("cerberus_model_backends", "cerberus_modelbackends").format(body="return []"),
         "implements an unknown hook, cerberus_modelbackends",
-        "hooks of this version: cerberus_energy_meters, cerberus_gpu_vendors, cerberus_model_b",
+        "Hooks of this version: cerberus_energy_meters, cerberus_gpu_vendors, cerberus_model_b",
     ),
     "unmarked": (HOOK.replace("@hookimpl", "").format(body="return []"), "is not marked", "@cerb"),
     "signature": (
@@ -66,25 +66,25 @@ BAD: dict[str, tuple[str | None, str, str]] = {
     "hookraises": (
         HOOK.format(body="raise OSError('disk')"),
         "hook cerberus_model_backends raised OSError: disk",
-        "report it",
+        "Report it",
     ),
-    "hookexits": (HOOK.format(body="raise SystemExit"), "raised SystemExit", "report it"),
+    "hookexits": (HOOK.format(body="raise SystemExit"), "raised SystemExit", "Report it"),
     "hookhangs": (
         HOOK.format(body=HANG),
         "hook cerberus_model_backends did not return within 0.2 s",
-        "report it",
+        "Report it",
     ),
-    "nolist": (HOOK.format(body="return 5"), "returned an int, not a list", "return a list"),
-    "none": (HOOK.format(body="return None"), "returned None", "return a list"),
+    "nolist": (HOOK.format(body="return 5"), "returned an int, not a list", "Return a list"),
+    "none": (HOOK.format(body="return None"), "returned None", "Return a list"),
     "nobackend": (HOOK.format(body="return [One('a'), 5]"), "returned an int among", "Backend"),
     "slash": (HOOK.format(body="return [One('a/b')]"), "has a bad name, 'a/b'", "no slash"),
-    "noname": (HOOK.format(body="return [One(None)]"), "has a bad name, None", "letters"),
-    "twice": (HOOK.format(body="return [One('a'), One('a')]"), "'a' is taken", "rename"),
+    "noname": (HOOK.format(body="return [One(None)]"), "has a bad name, None", "Letters"),
+    "twice": (HOOK.format(body="return [One('a'), One('a')]"), "'a' is taken", "Rename"),
     "settings": (
         HOOK.format(body="import attrs; return setup.settings(attrs.make_class('S', {'a': "
                          "attrs.field(type=int)}))"),
         "plugins.settings.a is missing",
-        "correct plugins.settings.a",
+        "Correct plugins.settings.a",
     ),
 }  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_duplicate_names_are_found_before_import(site: Any, folders: Folders) ->
     one, two = plugins.reports
     assert one.problem == "another plugin has the same name: two"
     assert two.problem == "another plugin has the same name: one"
-    assert two.hint == "uninstall one of two, one"
+    assert two.hint == "Uninstall one of two, one"
 
 
 def test_duplicate_backends_fail_the_second(site: Any, folders: Folders) -> None:
@@ -274,7 +274,7 @@ def test_the_core_version_asked_for_is_checked_before_import(
     if state == "failed":
         assert str(report.problem).startswith("asks for cerberus-runtime")
         assert "this is 0.1.0" in str(report.problem)
-        assert "update cerberus-asks" in str(report.hint)
+        assert "Update cerberus-asks" in str(report.hint)
 
 
 def test_c05_entry_points_without_distribution_are_reported(

@@ -96,3 +96,45 @@ def test_the_scripts_find_the_plugins_from_whatever_folder_they_are_called(tmp_p
     )
     assert "plugins/cerberus-llamacpp" in done.stdout.split()
     assert "examples/cerberus-hello" in done.stdout.split()
+
+
+def in_bash(folder: Path, command: str, **more_env: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["bash", "-c", f". {ROOT}/scripts/lib/env.sh; sleep() {{ :; }}; {command}"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **more_env},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "tries"),
+    [
+        ("error: invalid peer certificate: UnknownIssuer", 1),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", 1),
+        ("npm error code SELF_SIGNED_CERT_IN_CHAIN", 1),
+        ("Connection reset by peer", 3),
+    ],
+)
+def test_a_hiccup_is_tried_again_and_a_wrong_certificate_is_told(
+    tmp_path: Path, words: str, tries: int
+) -> None:
+    done = in_bash(
+        tmp_path, f"fetch() {{ echo x >>tries; echo '{words}' >&2; false; }}; retry fetch"
+    )
+    assert done.returncode == 1
+    assert (tmp_path / "tries").read_text() == "x\n" * tries
+    assert words in done.stderr
+    assert ("certificate is not trusted here" in done.stderr) == (tries == 1)
+
+
+def test_installs_trust_what_the_system_trusts(tmp_path: Path) -> None:
+    shown = 'echo "$UV_SYSTEM_CERTS $PIP_CERT $NODE_EXTRA_CA_CERTS"'
+    uvs, *bundles = in_bash(tmp_path, shown).stdout.split()
+    assert uvs == "1"
+    assert all(Path(bundle).is_file() for bundle in bundles)
+    mine = in_bash(tmp_path, shown, UV_SYSTEM_CERTS="0", PIP_CERT="p", NODE_EXTRA_CA_CERTS="n")
+    assert mine.stdout.split() == ["0", "p", "n"]

@@ -3,7 +3,7 @@ import { Answer, type Turn } from "../src/lib/chat/answer.svelte";
 import { Chat, conversation } from "../src/lib/chat/chat.svelte";
 import { complete } from "../src/lib/chat/completion";
 import { statsLine } from "../src/lib/chat/stats";
-import { outcomeOf, shortModel } from "../src/lib/outcome";
+import { modelNames, outcomeOf } from "../src/lib/outcome";
 import type { RequestRecord } from "../src/lib/api/types";
 
 const encoder = new TextEncoder();
@@ -147,8 +147,18 @@ it("a request's end in words", () => {
   expect([word({}), word({ status: 499 }), word({ status: 502 }), word({ error: "lost" }), word({ status: null })]).toEqual(["ok", "left", "502", "failed", "—"]);
 });
 
-it("a record's model goes without its backend, and only without that", () => {
-  expect(shortModel({ model: "llamacpp/org/x", backend: "llamacpp" })).toBe("org/x");
-  expect(shortModel({ model: "org/x", backend: "llamacpp" })).toBe("org/x");
-  expect(shortModel({ model: "llamacpp/x", backend: null })).toBe("llamacpp/x");
+it("a row's model goes without its backend, and only without that", () => {
+  const name = modelNames([{ id: "llamacpp/org/x", backend: "llamacpp" }], [{ model: "gone/y", backend: "gone" }]);
+  expect(["llamacpp/org/x", "gone/y", "org/z", "nope"].map(name)).toEqual(["org/x", "y", "org/z", "nope"]);
+});
+
+it("a model whose name two backends have is called by its whole id", () => {
+  const models = [{ id: "one/m", backend: "one" }, { id: "two/m", backend: "two" }, { id: "two/n", backend: "two" }];
+  const name = modelNames(models, []);
+  expect(["one/m", "two/m", "two/n"].map(name)).toEqual(["one/m", "two/m", "n"]);
+});
+
+it("a request that failed before it had a backend is called as the others are", () => {
+  const models = [{ id: "mine/sad", backend: "mine" }];
+  expect(modelNames(models, [{ model: "mine/sad", backend: null }])("mine/sad")).toBe("sad");
 });

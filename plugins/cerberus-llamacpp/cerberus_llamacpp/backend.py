@@ -184,11 +184,11 @@ def _choose(settings: Settings) -> Kind:
         if settings.engine == "binary":
             raise Unavailable(
                 "no llama-server was found on PATH",
-                hint='set `binary` under [plugins.llamacpp], or engine = "auto"',
+                hint='Set `binary` under [plugins.llamacpp], or engine = "auto"',
             )
     if find_spec("xllamacpp") is None:
         raise Unavailable(
             "there is neither a llama-server nor the embedded engine",
-            hint="install the package xllamacpp beside this plugin, or put a llama-server on PATH",
+            hint="Install the package xllamacpp beside this plugin, or put a llama-server on PATH.",
         )
     return Embedded()

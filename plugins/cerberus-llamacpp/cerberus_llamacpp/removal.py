@@ -25,7 +25,7 @@ def remove(found: Found, all_models: Iterable[Found], roots: Sequence[Path]) -> 
         if not any(folder.is_relative_to(root) for root in real_roots):
             raise AccessDenied(
                 f"{path} lies outside the models folder and the configured folders",
-                hint="delete it by hand if you want it gone",
+                hint="Delete it by hand if you want it gone.",
             )
     for path in doomed:
         try:

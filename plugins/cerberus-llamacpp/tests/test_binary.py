@@ -163,7 +163,7 @@ async def test_m06_an_engine_that_dies_at_start_fails_at_once(
     with pytest.raises(LoadFailed) as caught:
         await load(backend)
     told_at = time.time()
-    log = (caught.value.hint or "").removeprefix("its whole log: ")
+    log = (caught.value.hint or "").removeprefix("Its whole log: ")
     # Its last words were its end.
     assert told_at - await asyncio.to_thread(os.path.getmtime, log) < 2
     assert "exit code 1" in caught.value.message

@@ -293,7 +293,7 @@ async def test_offline_says_so_and_what_to_do(
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(Unavailable) as caught:
         await pull(make_backend(), "org/tiny-GGUF")
-    assert "is the network up?" in str(caught.value.hint)
+    assert "Is the network up?" in str(caught.value.hint)
     assert caught.value.code == "hub_unreachable"
     assert names(setup.models_dir) == []
 

@@ -93,8 +93,18 @@ async def test_offline_the_installers_own_words_are_told(
     uv("echo 'error: Could not connect, are you offline?' >&2; exit 2")
     with pytest.raises(Unavailable, match="are you offline") as caught:
         await make_backend().pull("starter", lambda progress: None)
-    assert "is the network up?" in str(caught.value.hint)
+    assert "Is the network up?" in str(caught.value.hint)
     assert leftovers(setup) == []
+
+
+async def test_the_installer_trusts_the_systems_certificates_and_a_wrong_one_is_told(
+    make_backend: Make, uv: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UV_SYSTEM_CERTS", raising=False)
+    uv('echo "store: $UV_SYSTEM_CERTS"; echo "invalid peer certificate: UnknownIssuer"; exit 2')
+    with pytest.raises(Unavailable, match="store: 1") as caught:
+        await make_backend().pull("starter", lambda progress: None)
+    assert "SSL_CERT_FILE" in str(caught.value.hint)
 
 
 async def test_another_file_under_that_name_is_refused(

@@ -1,10 +1,12 @@
 """Few models and many, what needs a person, and when requests came."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.conftest import endpoint
 from tests.e2e.browser.conftest import (
     OpenVisit,
     RunScripted,
@@ -94,6 +96,23 @@ def test_nothing_is_said_to_need_a_person_when_nothing_does(
     page = visit(scripted.daemon).page()
     expect(page.locator("tr[data-state]")).to_be_visible()
     expect(page.get_by_text("Needs you")).to_have_count(0)
+
+
+def test_rows_of_models_with_one_name_are_told_apart(
+    tmp_path: Path, scripted: Scripted, visit: OpenVisit
+) -> None:
+    config = endpoint(scripted.server)
+    folder = tmp_path / "two"
+    folder.mkdir()
+    daemon = start_daemon(folder, config + config.partition("\n")[2].replace(".up]", ".two]"))
+    try:
+        for model in ("up/m", "two/m"):
+            post(daemon, "hi", model=model)
+        rows = visit(daemon).page().get_by_role("table", name="Finished").get_by_role("row")
+        expect(rows.nth(1)).to_contain_text("two/m")
+        expect(rows.nth(2)).to_contain_text("up/m")
+    finally:
+        stop_daemon(daemon)
 
 
 @pytest.mark.parametrize("phone", [True, False], ids=["phone", "desktop"])

@@ -27,7 +27,7 @@ export const text = {
     title: "Sign in",
     intro: "On the machine that runs Cerberus, run",
     command: "cerberus url",
-    then: "and open the link it prints, or scan its code with your phone.",
+    then: "(in a clone .venv/bin/cerberus url) and open the link it prints, or scan its code with your phone.",
     or: "Or type the one-time code here:",
     code: "One-time code",
     submit: "Sign in",
@@ -78,7 +78,7 @@ export const text = {
     remote: "not on this machine",
     onHost: (host: string) => `on ${host}`,
     empty: "No models here yet.",
-    emptyHint: "Fetch the small starter model on the machine:",
+    emptyHint: "Fetch the small starter model on the machine (in a clone with .venv/bin/cerberus):",
     emptyCommand: "cerberus models pull starter",
     capability: {
       chat: "chat",

@@ -29,7 +29,7 @@ def find_binary(configured: str | None) -> Path | None:
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise Unavailable(
             f"{path} is not a program that can be run",
-            hint="correct `binary` under [plugins.llamacpp], or leave it out",
+            hint="Correct `binary` under [plugins.llamacpp], or leave it out.",
         )
     return path
 

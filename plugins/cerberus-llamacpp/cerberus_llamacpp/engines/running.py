@@ -66,7 +66,7 @@ async def start(kind: Kind, launch: Launch, stall_s: float, alive: Callable[[], 
                 continue
             message = f"the {kind.label} ended with {death} while loading {launch.alias}"
             raise LoadFailed(
-                _with_words(message, words), hint=f"its whole log: {child.log}"
+                _with_words(message, words), hint=f"Its whole log: {child.log}"
             ) from death
         except Stalled as stall:
             await _end(child)
@@ -76,7 +76,7 @@ async def start(kind: Kind, launch: Launch, stall_s: float, alive: Callable[[], 
             )
             words = await child.last_words(_LAST_LINES)
             raise LoadFailed(
-                _with_words(message, words), hint="try again, or raise stall_s"
+                _with_words(message, words), hint="Try again, or raise stall_s."
             ) from stall
         except BaseException:
             await _end(child)

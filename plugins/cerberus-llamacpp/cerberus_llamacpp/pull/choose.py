@@ -53,7 +53,7 @@ def parse(ref: str) -> Wish:
     if not named or (path and (quant or not path[-1].lower().endswith(".gguf"))):
         raise BadRequest(
             f"{ref!r} names no model to pull",
-            hint="write org/repo, org/repo:quant, org/repo/file.gguf, a page's address, or starter",
+            hint="Write org/repo, org/repo:quant, org/repo/file.gguf, a page's address or starter.",
         )
     return Wish("/".join(parts[:2]), quant or None, "/".join(path) or None)
 
@@ -67,8 +67,8 @@ def _without_host(ref: str) -> str:
     if "://" in ref:
         raise BadRequest(
             f"{ref!r} is no page of a model on the hub",
-            hint="write org/repo, or https://huggingface.co/org/repo; put a GGUF file from "
-            "elsewhere into the models folder",
+            hint="Write org/repo, or https://huggingface.co/org/repo; put a GGUF file from "
+            "elsewhere into the models folder.",
         )
     return ref
 
@@ -86,7 +86,7 @@ def choose(wish: Wish, files: Iterable[RemoteFile]) -> list[RemoteFile]:
             groups.setdefault(_whole(file.path), []).append(file)
     if not groups:
         raise NotFound(
-            f"{wish.repo} holds no GGUF file", hint='look for a repository with "GGUF" in its name'
+            f"{wish.repo} holds no GGUF file", hint='Look for a repository with "GGUF" in its name.'
         )
     chosen = list(_pick(wish, groups))
     if projectors:
@@ -128,7 +128,7 @@ def _rank(name: str, order: tuple[str, ...]) -> tuple[int, str]:
 
 def _there_is(groups: dict[str, list[RemoteFile]]) -> str:
     names = [PurePosixPath(whole).name for whole in groups]
-    return "there is: " + ", ".join([quant_of(name) or name for name in names])
+    return "There is: " + ", ".join([quant_of(name) or name for name in names])
 
 
 def _inside(path: str) -> bool:

@@ -4,7 +4,7 @@ import errno
 
 from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
 
-_KEPT = "what was fetched is kept: the same pull goes on from there"
+_KEPT = "What was fetched is kept: the same pull goes on from there."
 
 
 def explain(error: Exception, repo: str) -> CerberusError | None:
@@ -17,20 +17,20 @@ def explain(error: Exception, repo: str) -> CerberusError | None:
     if isinstance(error, errors.GatedRepoError):
         return Unavailable(
             f"{repo} is gated",
-            hint="accept its terms on its page, and set HF_TOKEN to a token of that account",
+            hint="Accept its terms on its page, and set HF_TOKEN to a token of that account.",
             code="gated",
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return NotFound(
             f"there is no repository {repo}",
-            hint="check the spelling; a private one needs HF_TOKEN",
+            hint="Check the spelling; a private one needs HF_TOKEN.",
         )
     if isinstance(error, errors.HFValidationError):
         return BadRequest(f"{repo} is no name of a repository: {error}")
     if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
         return _unreachable(repo, error)
     if isinstance(error, errors.EntryNotFoundError | errors.RevisionNotFoundError):
-        return NotFound(f"{repo} changed while it was pulled: {error}", hint="pull again")
+        return NotFound(f"{repo} changed while it was pulled: {error}", hint="Pull again.")
     if isinstance(error, errors.HfHubHTTPError):
         return Unavailable(f"{repo} could not be pulled: the hub answered {error}", hint=_KEPT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -44,7 +44,7 @@ def explain(error: Exception, repo: str) -> CerberusError | None:
 def _unreachable(repo: str, error: Exception) -> Unavailable:
     return Unavailable(
         f"{repo} could not be pulled: the hub can't be reached ({_reason(error)})",
-        hint=f"is the network up? {_KEPT}",
+        hint=f"Is the network up? {_KEPT}",
         code="hub_unreachable",
     )
 

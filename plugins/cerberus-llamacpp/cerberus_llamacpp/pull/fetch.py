@@ -27,7 +27,7 @@ def fetch(url: str, part: Path, file: RemoteFile, count: Count) -> None:
         raise Unavailable(
             f"{file.name} is too large: the hub gives files of more than 50 GB in one piece"
             " to its own client only",
-            hint="pull a quantisation that is split into parts",
+            hint="Pull a quantisation that is split into parts.",
         )
     constants.DOWNLOAD_CHUNK_SIZE = _PIECE
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def fetch(url: str, part: Path, file: RemoteFile, count: Count) -> None:
         )
     if file.sha256 is not None and _sha256(part) != file.sha256:
         part.unlink()
-        raise Unavailable(f"{file.name} came damaged (its SHA-256 is wrong)", hint="pull again")
+        raise Unavailable(f"{file.name} came damaged (its SHA-256 is wrong)", hint="Pull again.")
 
 
 def _sha256(path: Path) -> str:

@@ -37,7 +37,7 @@ class Download:
         """The model's first file, in its place. What was begun is gone on with."""
         lock = FileLock(self._staging.with_name(self._staging.name + ".lock"))
         if not lock.acquire(blocking=False):
-            raise Unavailable(f"{self._wish.repo} is being pulled already", hint="wait for it")
+            raise Unavailable(f"{self._wish.repo} is being pulled already", hint="Wait for it.")
         try:
             return self._run()
         except CerberusError:
@@ -64,7 +64,7 @@ class Download:
         except (KeyError, TypeError, AttributeError, JSONDecodeError) as error:
             raise Unavailable(
                 f"{endpoint or 'the hub'} answered, but not as the hub does",
-                hint="does HF_ENDPOINT name a mirror of it?",
+                hint="Does HF_ENDPOINT name a mirror of it?",
             ) from error
         siblings = [
             RemoteFile(file.rfilename, file.size, file.lfs.sha256 if file.lfs else None)

