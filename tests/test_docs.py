@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from cerberus_core import cli, hookspecs
-from cerberus_core.cli.main import root
+from cerberus_core.cli.parser import root
 from cerberus_core.config import Config, ModelSettings
 from cerberus_core.interfaces import backend, gpu
 

@@ -20,7 +20,7 @@ def main(args: list[str] | None = None) -> None:
     args = sys.argv[1:] if args is None else args
     code = blink.run(args)
     if code is None:
-        from .main import run
+        from .parser import run
 
         code = run(args)
     sys.exit(code)

@@ -15,7 +15,8 @@ from cerberus_core.lazy import on_first_use
 if TYPE_CHECKING:
     from .commands import load_command
     from .declared import settings_class
-    from .discover import installed_plugins, plugin_command_names
+    from .discover import installed_plugins
+    from .names import plugin_command_names
     from .plugins import Plugins, load_plugins
 
 __all__ = [
@@ -32,7 +33,8 @@ __getattr__ = on_first_use(
     {
         "commands": ("load_command",),
         "declared": ("settings_class",),
-        "discover": ("installed_plugins", "plugin_command_names"),
+        "discover": ("installed_plugins",),
+        "names": ("plugin_command_names",),
         "plugins": ("Plugins", "load_plugins"),
     },
 )

@@ -5,7 +5,8 @@ from typing import Any
 from cerberus_core.errors import NotFound, PluginError
 
 from . import reports
-from .discover import COMMANDS, described, installed
+from .discover import described, installed
+from .names import GROUP
 
 
 def load_command(name: str) -> Any:
@@ -13,7 +14,7 @@ def load_command(name: str) -> Any:
 
     Raises NotFound, or PluginError with cause and remedy.
     """
-    found = [one for one in described(installed(COMMANDS)) if one.name == name]
+    found = [one for one in described(installed(GROUP)) if one.name == name]
     if not found:
         raise NotFound(f"no plugin brings a command {name!r}")
     if len(found) > 1:

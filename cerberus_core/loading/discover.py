@@ -6,7 +6,6 @@ from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 PLUGINS = "cerberus.plugins"
-COMMANDS = "cerberus.commands"
 
 
 class Found(NamedTuple):
@@ -31,11 +30,6 @@ def installed(group: str) -> list[EntryPoint]:
 def installed_plugins() -> list[tuple[str, str | None]]:
     """(name, version) of each plugin that is installed. Imports no plugin."""
     return [(found.name, found.version) for found in described(installed(PLUGINS))]
-
-
-def plugin_command_names() -> list[str]:
-    """Names of the commands that plugins bring, sorted. Imports no plugin."""
-    return sorted({entry_point.name for entry_point in installed(COMMANDS)})
 
 
 def described(entry_points: Iterable[EntryPoint]) -> list[Found]:

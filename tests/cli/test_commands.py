@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from cerberus_core import __version__
-from cerberus_core.cli.main import COMMANDS
+from cerberus_core.cli.parser import COMMANDS
 from cerberus_core.testing import Reply, ScriptedServer
 from tests.cli.conftest import Done
 from tests.processes import DaemonProcess, install_plugin, run_cli

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cerberus_core.cli import blink, main
+from cerberus_core.cli import blink, parser
 from cerberus_core.cli.daemon_client import DaemonClient
 from cerberus_core.errors import NotFound
 from tests.cli.conftest import Home
@@ -61,7 +61,7 @@ def test_the_quick_commands_are_the_same_through_the_parser(
     for name in ("CERBERUS_CONFIG", "CERBERUS_DATA"):
         monkeypatch.setenv(name, served.env[name])
     said = []
-    for run in (blink.run, main.run):
+    for run in (blink.run, parser.run):
         for args in ([word], [word, "--json"]):
             assert run(args) == 0
             said.append(re.sub(r"up .*|uptime_s.*", "", capsys.readouterr().out))
@@ -73,7 +73,7 @@ def test_the_quick_commands_are_the_same_through_the_parser(
 @pytest.mark.parametrize("args", [["--help"], ["serve", "--help"], ["models", "--help"]])
 def test_help_imports_no_plugin_and_no_server(home: Home, args: list[str]) -> None:
     imported = modules_after(home.env, *args)
-    assert not imported & (HEAVY - {"asyncio", "email", "ssl", "http.client"})
+    assert not imported & (HEAVY - {"asyncio", "ssl"})
     own = {name for name in imported if name.startswith("cerberus_")}
     assert {name.partition(".")[0] for name in own} == {"cerberus_core"}
 
