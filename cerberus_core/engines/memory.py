@@ -83,7 +83,7 @@ class Memory:
 
     def fell_idle(self, life: Life) -> None:
         """Its last request has left."""
-        self._room.changed()
+        self._room.fell_idle()
         if life.model.id in self._unmeasured and self._tasks is not None:
             # Once more after the first answers: not all is touched by the load.
             self._unmeasured.discard(life.model.id)

@@ -77,6 +77,7 @@ class Room:
         self._tickets: list[_Ticket] = []
         self._promised: dict[str, Footprint] = {}
         self._leaving: set[str] = set()
+        self._here: set[str] = set()
         self._settled_at = float("-inf")
         self._wake = asyncio.Event()
 
@@ -98,10 +99,19 @@ class Room:
     def settled(self, model: str) -> None:
         """Its load has ended; from here on it is seen as it is."""
         self._promised.pop(model, None)
-        self._wake.set()
+        self.changed()
 
     def changed(self) -> None:
-        """Somebody came, went or fell idle."""
+        """Somebody came or went, for whatever reason."""
+        here = set(self._residents())
+        if self._here - here:
+            self._leaving &= here
+            self._settled_at = self._clock.monotonic()
+        self._here = here
+        self.fell_idle()
+
+    def fell_idle(self) -> None:
+        """Somebody may be sent away now who could not before."""
         if self._tickets:
             self._wake.set()
 
@@ -122,7 +132,6 @@ class Room:
     async def _step(self) -> float | None:
         """Serve whom one can; the seconds after which to look again."""
         now = self._clock.monotonic()
-        self._note_who_left(now)
         again: float | None = None
         first = True
         for ticket in list(self._tickets):
@@ -169,13 +178,6 @@ class Room:
     def _send_away(self, model: str) -> None:
         self._leaving.add(model)
         self._tenants()[model].ask_unload()
-
-    def _note_who_left(self, now: float) -> None:
-        here = self._residents()
-        gone = {model for model in self._leaving if model not in here}
-        if gone:
-            self._leaving -= gone
-            self._settled_at = now
 
     def _residents(self) -> dict[str, Resident]:
         residents: dict[str, Resident] = {}

@@ -65,6 +65,7 @@ class House:
         self.sizes[model] = mib
         self.free -= mib
         self.models[model] = Paper(self, model, mib, **facts)
+        self.room.changed()
         return self.models[model]
 
     def ask(self, model: str, mib: int) -> "asyncio.Task[list[tuple[str, str]]]":
@@ -202,3 +203,17 @@ async def test_a_plan_tells_and_does_nothing(house: House) -> None:
     assert isinstance(plan, MakeRoom)
     assert house.models["old"].here
     assert await house.room.plan(Want(model="a", footprint={"host": 300})) == Go()
+
+
+async def test_memory_is_waited_for_whoever_sent_the_model_away(house: House) -> None:
+    old = house.add("old", 700, busy=True)
+    task = house.ask("a", 600)
+    await house.rest()
+    house.comes_back = False
+    old.ask_unload()  # by hand
+    old.done()
+    await house.clock.advance(1)
+    assert not task.done(), "its memory isn't back yet, and that is no reason to refuse"
+    house.free += 700
+    await house.clock.advance(0.25)
+    assert task.done()

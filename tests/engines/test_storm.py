@@ -155,36 +155,38 @@ async def test_what_holds_through_any_storm(storm: list[Any]) -> None:
             lease.release()
 
     async with manager.running():
-        tasks: list[asyncio.Task[None]] = []
-        for step in storm:
-            what, *more = step
-            if what == "ask":
-                tasks.append(asyncio.create_task(use(*more)))
-            elif what == "cancel" and tasks:
-                tasks[more[0] % len(tasks)].cancel()
-            elif what == "crash" and f"toy/{more[0]}" in backend.loaded:
-                backend.crash(f"toy/{more[0]}")
-            elif what == "fail":
-                backend.fail_next = True
-            elif what == "unload":
-                await manager.unload(f"toy/{more[0]}", wait=False)
-            elif what == "load":
-                with contextlib.suppress(CerberusError):
-                    await manager.load(f"toy/{more[0]}", wait=False)
-            elif what == "jump":
-                await clock.advance(more[0])
-            await asyncio.sleep(0)
+        try:
+            tasks: list[asyncio.Task[None]] = []
+            for step in storm:
+                what, *more = step
+                if what == "ask":
+                    tasks.append(asyncio.create_task(use(*more)))
+                elif what == "cancel" and tasks:
+                    tasks[more[0] % len(tasks)].cancel()
+                elif what == "crash" and f"toy/{more[0]}" in backend.loaded:
+                    backend.crash(f"toy/{more[0]}")
+                elif what == "fail":
+                    backend.fail_next = True
+                elif what == "unload":
+                    await manager.unload(f"toy/{more[0]}", wait=False)
+                elif what == "load":
+                    with contextlib.suppress(CerberusError):
+                        await manager.load(f"toy/{more[0]}", wait=False)
+                elif what == "jump":
+                    await clock.advance(more[0])
+                await asyncio.sleep(0)
+                assert not backend.faults, backend.faults
+            for _ in range(40):
+                await clock.advance(30)
+            await asyncio.gather(*tasks, return_exceptions=True)
             assert not backend.faults, backend.faults
-        for _ in range(40):
-            await clock.advance(30)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert not backend.faults, backend.faults
-        assert all(task.done() for task in tasks), "a waiter was forgotten"
-        never_begun = sum(task.cancelled() for task in tasks) - outcomes.count("cancelled")
-        assert len(outcomes) + never_begun == len(tasks)
-        for model in await manager.models():
-            assert model.in_flight == 0
-        assert manager._memory._room._tickets == []
-        assert manager._memory._room._promised == {}
-        backend.ending = True
+            assert all(task.done() for task in tasks), "a waiter was forgotten"
+            never_begun = sum(task.cancelled() for task in tasks) - outcomes.count("cancelled")
+            assert len(outcomes) + never_begun == len(tasks)
+            for model in await manager.models():
+                assert model.in_flight == 0
+            assert manager._memory._room._tickets == []
+            assert manager._memory._room._promised == {}
+        finally:
+            backend.ending = True
     assert backend.used == {}

@@ -35,7 +35,7 @@ class NvidiaVendor(GPUVendor):
             return Availability(ok=False, detail=error.message, hint=error.hint)
         if not gpus:
             return Availability(
-                ok=False, detail="the driver sees no card", hint="nvidia-smi lists what it sees."
+                ok=False, detail="the driver sees no card", hint="See what `nvidia-smi` lists."
             )
         return Availability(ok=True, detail=", ".join(gpu.name for gpu in gpus))
 
