@@ -28,6 +28,7 @@ SCANNED = [
         "cerberus_amd",
         "cerberus_llamacpp",
         "cerberus_nvidia",
+        "cerberus_ollama",
         "cerberus_openai",
         "cerberus_rapl",
         "cerberus_hello",

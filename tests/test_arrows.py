@@ -14,6 +14,7 @@ PACKAGES = {
     "cerberus_amd": ROOT / "plugins/cerberus-amd/cerberus_amd",
     "cerberus_llamacpp": ROOT / "plugins/cerberus-llamacpp/cerberus_llamacpp",
     "cerberus_nvidia": ROOT / "plugins/cerberus-nvidia/cerberus_nvidia",
+    "cerberus_ollama": ROOT / "plugins/cerberus-ollama/cerberus_ollama",
     "cerberus_openai": ROOT / "plugins/cerberus-openai/cerberus_openai",
     "cerberus_rapl": ROOT / "plugins/cerberus-rapl/cerberus_rapl",
     "cerberus_hello": ROOT / "examples/cerberus-hello/cerberus_hello",

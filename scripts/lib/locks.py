@@ -15,6 +15,7 @@ OURS = {
     "cerberus-amd",
     "cerberus-llamacpp",
     "cerberus-nvidia",
+    "cerberus-ollama",
     "cerberus-openai",
     "cerberus-rapl",
     "cerberus-hello",
