@@ -27,6 +27,7 @@ SCANNED = [
         "cerberus_core",
         "cerberus_amd",
         "cerberus_llamacpp",
+        "cerberus_lmstudio",
         "cerberus_nvidia",
         "cerberus_ollama",
         "cerberus_openai",

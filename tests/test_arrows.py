@@ -13,6 +13,7 @@ PACKAGES = {
     "cerberus_core": ROOT / "cerberus_core",
     "cerberus_amd": ROOT / "plugins/cerberus-amd/cerberus_amd",
     "cerberus_llamacpp": ROOT / "plugins/cerberus-llamacpp/cerberus_llamacpp",
+    "cerberus_lmstudio": ROOT / "plugins/cerberus-lmstudio/cerberus_lmstudio",
     "cerberus_nvidia": ROOT / "plugins/cerberus-nvidia/cerberus_nvidia",
     "cerberus_ollama": ROOT / "plugins/cerberus-ollama/cerberus_ollama",
     "cerberus_openai": ROOT / "plugins/cerberus-openai/cerberus_openai",

@@ -14,6 +14,7 @@ OURS = {
     "cerberus-runtime",
     "cerberus-amd",
     "cerberus-llamacpp",
+    "cerberus-lmstudio",
     "cerberus-nvidia",
     "cerberus-ollama",
     "cerberus-openai",
