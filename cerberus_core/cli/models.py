@@ -1,4 +1,4 @@
-"""`cerberus models`: list, pull, load, unload and remove."""
+"""`cerberus models`: list, pull, load, unload, remove and import."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(help="A model's id, alias or unique bare na
 
 @app.callback()
 def _models() -> None:
-    """List, pull, load, unload and remove models."""
+    """List, pull, load, unload, remove and import models."""
 
 
 @app.command("ls")
@@ -225,3 +225,47 @@ def _remove_here(name: str) -> None:
             await manager.remove(name)
 
     run_async(remove)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(help="A config.yaml of llama-swap.")],
+    write: Annotated[bool, typer.Option("--write", help="Save the settings.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the models of a llama-swap config as settings; --write saves them."""
+    import os
+    from pathlib import Path
+
+    from cerberus_core.config import load, set_value
+    from cerberus_core.platform import folders
+
+    from .llama_swap import dotted, lines, read, text, translate
+
+    told = translate(read(Path(file)), os.environ)
+    where = folders()
+    known = load(where, os.environ).config.plugins.get("llamacpp", {}).get("folders", [])
+    fresh = [folder for folder in told.folders if folder not in known]
+    settings = dict(told.settings)
+    if fresh:
+        settings = {("plugins", "llamacpp", "folders"): [*known, *fresh], **settings}
+    if write:
+        for key, value in settings.items():
+            set_value(where, dotted(key), text(value))
+    if json:
+        say_json({
+            "settings": {dotted(key): value for key, value in settings.items()},
+            "notes": told.notes,
+            "written": write,
+        })  # fmt: skip
+        return
+    for line in lines(settings):
+        say(line)
+    for note in told.notes:
+        warn(f"! {note}")
+    if not settings:
+        say("There is nothing to set.")
+    elif write:
+        say(f"This is set in {where.config_file}. It takes effect at the next start.")
+    else:
+        say(typed("Nothing is written yet: `cerberus models import FILE --write` saves it."))
