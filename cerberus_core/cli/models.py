@@ -31,8 +31,9 @@ def ls(json: Json = False) -> None:
         daemon = DaemonClient()
         models = daemon.get("/api/models")["models"]
         warnings = daemon.get("/api/status")["warnings"]
+        reports = [] if models else daemon.get("/api/plugins")["plugins"]
     except DaemonUnreachable:
-        models, warnings = _list_here()
+        models, warnings, reports = _list_here()
     for warning in warnings:
         warn(typed(f"! {warning}"))
     if json:
@@ -41,9 +42,18 @@ def ls(json: Json = False) -> None:
         _table(models)
     else:
         say(typed("There are no models yet. `cerberus models pull starter` fetches a small one."))
+        _offer(reports)
 
 
-def _list_here() -> tuple[list[dict[str, Any]], list[str]]:
+def _offer(reports: list[dict[str, Any]]) -> None:
+    from .nearby import look
+
+    for offer in look(reports):
+        say(f"{offer.what}. To take that in:")
+        say(f"    {offer.command}")
+
+
+def _list_here() -> tuple[list[dict[str, Any]], list[str], list[dict[str, Any]]]:
     import msgspec
 
     from cerberus_core.platform import folders
@@ -57,7 +67,7 @@ def _list_here() -> tuple[list[dict[str, Any]], list[str]]:
             models = msgspec.to_builtins(await manager.models())
             return models, [*here.warnings, *manager.warnings()]
 
-    return run_async(listed)
+    return *run_async(listed), msgspec.to_builtins(here.plugins.reports)
 
 
 def _table(models: list[dict[str, Any]]) -> None:
