@@ -112,7 +112,7 @@ def _read(path: str, status: int, body: bytes) -> dict[str, Any]:
         raise _nonsense(path)
     if "error" in value:
         # Paths that it doesn't know are answered with 200 and an error.
-        raise Refused(404, _words(value) or "it answered with an error")
+        raise Refused(status, _words(value) or "it answered with an error")
     return value
 
 

@@ -154,6 +154,9 @@ async def test_a_load_that_fails_tells_lm_studios_words(fake: Any) -> None:
     fake.answers[path] = (400, b'{"error": "guardrails"}')
     with pytest.raises(LoadFailed, match="guardrails"):
         await load(backend, model)
+    fake.answers[path] = (200, b'{"error": "Unexpected endpoint or method"}')
+    with pytest.raises(LoadFailed, match="Unexpected endpoint"):
+        await load(backend, model)
     fake.answers[path] = (200, b"{}")
     with pytest.raises(LoadFailed, match="did not say where"):
         await load(backend, model)
