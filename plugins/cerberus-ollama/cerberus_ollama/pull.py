@@ -17,7 +17,9 @@ async def pull(server: Server, ref: str, report: Callable[[PullProgress], None])
         async for told in server.lines("/api/pull", {"model": ref, "stream": True}):
             if isinstance(told.get("error"), str):
                 raise Refused(200, told["error"])
-            report(_progress(told))
+            digest = told.get("digest")
+            if isinstance(digest, str):  # other lines are steps, not files
+                report(_progress(digest, told))
             done = told.get("status") == "success"
     except Refused as error:
         raise Unavailable(
@@ -29,16 +31,12 @@ async def pull(server: Server, ref: str, report: Callable[[PullProgress], None])
         )
 
 
-def _progress(told: dict[str, object]) -> PullProgress:
+def _progress(digest: str, told: dict[str, object]) -> PullProgress:
     def number(key: str) -> int | None:
         value = told.get(key)
         good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         return value if good and isinstance(value, int) else None
 
-    digest = told.get("digest")
-    if not isinstance(digest, str):
-        status = told.get("status")
-        return PullProgress(file=status if isinstance(status, str) else "working", done=0)
     return PullProgress(
         file=digest.removeprefix("sha256:")[:12],
         done=number("completed") or 0,
