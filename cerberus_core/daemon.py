@@ -22,8 +22,7 @@ from cerberus_core.access import Hosts, OneTimeCodes
 from cerberus_core.api import Price, Services, build
 from cerberus_core.api.server import Server
 from cerberus_core.config import Config
-from cerberus_core.engines import Footprints, Manager, RoomRules, host_pool, policies_of
-from cerberus_core.engines.residency import Pool
+from cerberus_core.engines import Footprints, Manager, Pools, RoomRules, policies_of
 from cerberus_core.errors import AlreadyRunning, CerberusError
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
@@ -204,26 +203,10 @@ async def _running(
     store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
     database = await in_thread(lambda: Database(folders.state_file))
     bus = Bus()
-
-    async def pools() -> list[Pool]:
-        return [await in_thread(host_pool, config.engines.memory_mib)]
-
     try:
         # Foreign code, which may hang: a stop does not wait for it.
         plugins = await in_daemon_thread(
             lambda: load_plugins(config, folders, core_version=cerberus_core.__version__)
-        )
-        manager = Manager(
-            plugins.backends,
-            policies=policies_of(config),
-            clock=clock,
-            changed=lambda model: bus.publish("model", model),
-            list_ttl_s=config.engines.list_ttl_s,
-            pools=pools,
-            footprints=await in_thread(lambda: Footprints(database)),
-            rules=RoomRules(
-                max_loaded=config.engines.max_loaded, max_wait_s=config.engines.max_wait_s
-            ),
         )
         monitor = Monitor(
             plugins.gpu_vendors,
@@ -232,6 +215,18 @@ async def _running(
             active_interval_s=config.gpu.active_interval_ms / 1000,
             idle_interval_s=config.gpu.idle_interval_ms / 1000,
             changed=lambda snapshot: bus.publish("gpus", snapshot),
+        )
+        manager = Manager(
+            plugins.backends,
+            policies=policies_of(config),
+            clock=clock,
+            changed=lambda model: bus.publish("model", model),
+            list_ttl_s=config.engines.list_ttl_s,
+            pools=Pools(monitor, config.engines.memory_mib),
+            footprints=await in_thread(lambda: Footprints(database)),
+            rules=RoomRules(
+                max_loaded=config.engines.max_loaded, max_wait_s=config.engines.max_wait_s
+            ),
         )
         gateway = Gateway(
             manager,

@@ -125,6 +125,7 @@ def _ask_daemon(findings: Findings) -> bool:
     for warning in status["warnings"]:
         if warning not in told:
             findings.add("note", warning)
+    _nearby(findings, plugins)
     return True
 
 
@@ -157,6 +158,15 @@ def _look_here(findings: Findings) -> None:
     for warning in warnings:
         if warning not in told:
             findings.add("note", warning)
+    _nearby(findings, plugins)
+
+
+def _nearby(findings: Findings, reports: list[dict[str, Any]]) -> None:
+    """Engines that run here and folders of other programs that could be taken in."""
+    from .nearby import look
+
+    for offer in look(reports):
+        findings.add("note", offer.what, offer.command)
 
 
 def _plugins(findings: Findings, reports: list[dict[str, Any]]) -> None:

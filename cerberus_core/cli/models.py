@@ -1,4 +1,4 @@
-"""`cerberus models`: list, pull, load, unload and remove."""
+"""`cerberus models`: list, pull, load, unload, remove and import."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(help="A model's id, alias or unique bare na
 
 @app.callback()
 def _models() -> None:
-    """List, pull, load, unload and remove models."""
+    """List, pull, load, unload, remove and import models."""
 
 
 @app.command("ls")
@@ -31,8 +31,9 @@ def ls(json: Json = False) -> None:
         daemon = DaemonClient()
         models = daemon.get("/api/models")["models"]
         warnings = daemon.get("/api/status")["warnings"]
+        reports = [] if models else daemon.get("/api/plugins")["plugins"]
     except DaemonUnreachable:
-        models, warnings = _list_here()
+        models, warnings, reports = _list_here()
     for warning in warnings:
         warn(typed(f"! {warning}"))
     if json:
@@ -41,9 +42,18 @@ def ls(json: Json = False) -> None:
         _table(models)
     else:
         say(typed("There are no models yet. `cerberus models pull starter` fetches a small one."))
+        _offer(reports)
 
 
-def _list_here() -> tuple[list[dict[str, Any]], list[str]]:
+def _offer(reports: list[dict[str, Any]]) -> None:
+    from .nearby import look
+
+    for offer in look(reports):
+        say(f"{offer.what}. To take that in:")
+        say(f"    {offer.command}")
+
+
+def _list_here() -> tuple[list[dict[str, Any]], list[str], list[dict[str, Any]]]:
     import msgspec
 
     from cerberus_core.platform import folders
@@ -57,7 +67,7 @@ def _list_here() -> tuple[list[dict[str, Any]], list[str]]:
             models = msgspec.to_builtins(await manager.models())
             return models, [*here.warnings, *manager.warnings()]
 
-    return run_async(listed)
+    return *run_async(listed), msgspec.to_builtins(here.plugins.reports)
 
 
 def _table(models: list[dict[str, Any]]) -> None:
@@ -248,3 +258,47 @@ def _remove_here(name: str) -> None:
             await manager.remove(name)
 
     run_async(remove)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(help="A config.yaml of llama-swap.")],
+    write: Annotated[bool, typer.Option("--write", help="Save the settings.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the models of a llama-swap config as settings; --write saves them."""
+    import os
+    from pathlib import Path
+
+    from cerberus_core.config import load, set_value
+    from cerberus_core.platform import folders
+
+    from .llama_swap import dotted, lines, read, text, translate
+
+    told = translate(read(Path(file)), os.environ)
+    where = folders()
+    known = load(where, os.environ).config.plugins.get("llamacpp", {}).get("folders", [])
+    fresh = [folder for folder in told.folders if folder not in known]
+    settings = dict(told.settings)
+    if fresh:
+        settings = {("plugins", "llamacpp", "folders"): [*known, *fresh], **settings}
+    if write:
+        for key, value in settings.items():
+            set_value(where, dotted(key), text(value))
+    if json:
+        say_json({
+            "settings": {dotted(key): value for key, value in settings.items()},
+            "notes": told.notes,
+            "written": write,
+        })  # fmt: skip
+        return
+    for line in lines(settings):
+        say(line)
+    for note in told.notes:
+        warn(f"! {note}")
+    if not settings:
+        say("There is nothing to set.")
+    elif write:
+        say(f"This is set in {where.config_file}. It takes effect at the next start.")
+    else:
+        say(typed("Nothing is written yet: `cerberus models import FILE --write` saves it."))

@@ -8,8 +8,8 @@ as interface objects, and no HTTP.
 from .footprints import Footprints
 from .lease import Lease
 from .manager import Manager
-from .memory import host_pool
 from .policy import ModelPolicy, Policies, can_chat, policies_of
+from .pools import Pools
 from .room import RoomRules
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "Manager",
     "ModelPolicy",
     "Policies",
+    "Pools",
     "RoomRules",
     "can_chat",
-    "host_pool",
     "policies_of",
 ]

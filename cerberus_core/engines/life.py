@@ -84,8 +84,8 @@ class Life:
     def info(self) -> ModelInfo:
         """The backend's facts with the state of this moment."""
         state = self.state
-        if not self.model.managed and state == "unloaded":
-            state = self.model.state
+        if state == "unloaded":
+            state = self.model.state  # it may be loaded at its server, by others
         progress = self._progress if state == "loading" else None
         return attrs.evolve(
             self.model,
@@ -167,7 +167,7 @@ class Life:
 
     async def unload(self) -> None:
         """Ask for the unload and wait for it. Requests that run are let finish."""
-        if self.state in ("unloaded", "failed") and not self._wanted:
+        if not self._there:
             return
         self._unloaded.clear()
         self.ask_unload()
@@ -175,7 +175,7 @@ class Life:
 
     def ask_unload(self) -> None:
         """Unload as soon as nobody uses it; a load in progress is broken off."""
-        if self.state in ("unloaded", "failed") and not self._wanted:
+        if not self._there:
             return
         self._unload_asked = True
         self.queue.close()
@@ -194,6 +194,11 @@ class Life:
     @property
     def _wanted(self) -> bool:
         return self._load_asked or len(self.queue) > 0
+
+    @property
+    def _there(self) -> bool:
+        """Whether there is something to unload; others may have loaded it at its server."""
+        return self.state not in ("unloaded", "failed") or self._wanted or self.model.loaded
 
     def retire(self) -> bool:
         """End the owner task of a model that is gone; False while it is loaded."""
@@ -227,7 +232,7 @@ class Life:
                     await self._drop("unloaded")
 
     async def _until_wanted(self) -> None:
-        while not self._wanted:
+        while not (self._wanted or self._unload_asked):
             self._wake.clear()
             await self._wake.wait()
 
@@ -236,6 +241,8 @@ class Life:
         if self._unload_asked:
             self._unload_asked = False
             self.queue.fail(self._unloaded_meanwhile())
+            if self.model.loaded:
+                await self._drop("unloaded")
             self._unloaded.set()
             return False
         self.endpoint = None
@@ -329,6 +336,8 @@ class Life:
         except Exception as error:  # noqa: BLE001 - foreign code; the state must go on
             _log.warning("unload_failed", model=self.model.id, error=str(error))
         self.endpoint = None
+        if self.model.managed:
+            self.model = attrs.evolve(self.model, state="unloaded")  # until it is listed anew
         self._unload_asked = False
         self._set(then)
         self._unloaded.set()

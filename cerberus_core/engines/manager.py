@@ -1,6 +1,6 @@
 """All models of all backends, by name."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -18,7 +18,7 @@ from .lease import Lease
 from .life import Life
 from .memory import Memory
 from .policy import Policies, first_choice, index, not_found, strangers
-from .residency import Pool
+from .pools import Pools
 from .room import RoomRules
 
 
@@ -37,7 +37,7 @@ class Manager:
         clock: Clock,
         changed: Callable[[ModelInfo], None] = lambda _: None,
         list_ttl_s: float = 5.0,
-        pools: Callable[[], Awaitable[Sequence[Pool]]] | None = None,
+        pools: Pools | None = None,
         footprints: Footprints | None = None,
         rules: RoomRules | None = None,
     ) -> None:

@@ -1,6 +1,6 @@
 """Memory and the models in it: what each takes, who is let in, what would happen."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -10,26 +10,15 @@ import structlog
 
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.platform.memory import host_memory, taken_by
 from cerberus_core.values import Estimate, Eviction, Plan, PoolInfo
 
-from .footprints import HOST, Expected, Footprints, merged
+from .footprints import Expected, Footprints
 from .life import Life
+from .pools import Pools, spread
 from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
 from .room import Room, RoomRules
 
 _log = structlog.get_logger("engines")
-
-
-HOST_SHARE = 0.9
-"""Of the machine's memory, for all models together, where no setting says otherwise."""
-
-
-def host_pool(budget_mib: int | None) -> Pool:
-    """This machine's memory now. Blocking, and quick."""
-    total, available = host_memory()
-    budget = int(total * HOST_SHARE) if budget_mib is None else budget_mib
-    return Pool(name=HOST, total=total, free=available, budget=budget)
 
 
 class Memory:
@@ -40,7 +29,7 @@ class Memory:
         backends: Mapping[str, Backend],
         lives: Callable[[], Mapping[str, Life]],
         *,
-        pools: Callable[[], Awaitable[Sequence[Pool]]] | None,
+        pools: Pools | None,
         footprints: Footprints,
         rules: RoomRules,
         clock: Clock,
@@ -105,7 +94,7 @@ class Memory:
         return self._footprints.load_s(life.model.id, life.policy.plan)
 
     async def _look(self) -> Sequence[Pool]:
-        return () if self._pools is None else await self._pools()
+        return () if self._pools is None else await self._pools.look()
 
     async def _want(self, life: Life) -> tuple[Want, Expected]:
         model, policy = life.model, life.policy
@@ -116,7 +105,7 @@ class Memory:
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
         expected = self._footprints.expected(model.id, policy.plan, estimate, pools)
-        if not pools:
+        if not pools or model.loaded:  # others have loaded it: it takes nothing more
             expected = Expected({}, "unknown")
         want = Want(
             model=model.id,
@@ -135,16 +124,20 @@ class Memory:
         except Exception as error:  # noqa: BLE001 - foreign code; nothing is learned
             _log.warning("measure_failed", model=model.id, error=str(error))
             return
+        taken: Footprint = {}
+        if self._pools is not None:
+            if told is not None:
+                taken = spread(told, await self._pools.look())
+            else:
+                taken = await self._pools.taken(pids)
 
-        def learn() -> Footprint:
-            taken = dict(told) if told is not None else merged(taken_by(pids), {})
+        def learn() -> None:
             if taken:
                 self._footprints.learn_taken(model.id, plan, taken, now)
             if load_s is not None:
                 self._footprints.learn_load(model.id, plan, load_s, now)
-            return taken
 
-        taken = await anyio.to_thread.run_sync(learn)
+        await anyio.to_thread.run_sync(learn)
         if taken and life.endpoint is not None:
             self._expected[model.id] = taken
 

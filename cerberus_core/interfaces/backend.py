@@ -46,6 +46,7 @@ class Backend(ABC):
     async def list(self) -> Sequence[ModelInfo]:
         """The models it has, broken ones included (`problem`). Cached by the manager.
 
+        `state` is `ready` for those that others have loaded at its server.
         Raises `Unavailable` with a hint where its server is down.
         """
 

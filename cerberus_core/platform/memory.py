@@ -13,17 +13,27 @@ def host_memory() -> tuple[int, int]:
     return memory.total // _MIB, memory.available // _MIB
 
 
+def with_children(pids: Iterable[int]) -> list[int]:
+    """The processes that are there, and all below them."""
+    family: dict[int, None] = {}
+    for pid in pids:
+        try:
+            root = psutil.Process(pid)
+            family |= {process.pid: None for process in (root, *root.children(recursive=True))}
+        except psutil.Error:
+            continue
+    return list(family)
+
+
 def taken_by(pids: Iterable[int]) -> int | None:
     """Resident memory of processes and all below them, in MiB; None if none is there.
 
     Pages of files that are mapped count: an engine's weights are such.
     """
-    seen: dict[int, int] = {}
-    for pid in pids:
+    sizes: list[int] = []
+    for pid in with_children(pids):
         try:
-            root = psutil.Process(pid)
-            for process in (root, *root.children(recursive=True)):
-                seen[process.pid] = process.memory_info().rss
+            sizes.append(psutil.Process(pid).memory_info().rss)
         except psutil.Error:
             continue
-    return sum(seen.values()) // _MIB if seen else None
+    return sum(sizes) // _MIB if sizes else None

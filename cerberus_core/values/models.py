@@ -14,8 +14,8 @@ class ModelInfo:
     """One model as a backend lists it, with what the manager knows of its life.
 
     A backend fills the first part; `state` and what follows it belong to the
-    manager, but for backends that don't manage memory, which say themselves
-    whether the model is there (`state`).
+    manager. But a backend says `ready` of a model that is there without
+    Cerberus: served elsewhere, or loaded by others at its server.
     """
 
     id: str

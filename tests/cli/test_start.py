@@ -103,7 +103,10 @@ def test_completion_is_there_for_the_usual_shells(home: Home, shell: str) -> Non
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("cerberus st", {"status"}), ("cerberus models ", {"ls", "pull", "load", "unload", "rm"})],
+    [
+        ("cerberus st", {"status"}),
+        ("cerberus models ", {"ls", "pull", "load", "plan", "unload", "rm", "import"}),
+    ],
 )
 def test_completion_offers_commands(home: Home, typed: str, offered: set[str]) -> None:
     env = {

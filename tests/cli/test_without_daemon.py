@@ -160,6 +160,30 @@ def test_the_starter_is_really_fetched_through_the_command_line(
     assert (home.folder / "asked").read_text() == "asked\n"
 
 
+def test_a_llama_swap_config_is_shown_and_saved_where_somebody_wants_it(home: Home) -> None:
+    home.write('# mine\n[plugins.llamacpp]\nfolders = ["/old"]\n')
+    before = home.config_file.read_text()
+    file = home.folder / "swap.yaml"
+    file.write_text("models: {small: {cmd: llama-server -m /m/Tiny-Q4.gguf -ngl 9, ttl: 60}}")
+    shown = home.cli("models", "import", str(file))
+    assert shown.out.splitlines()[:3] == [
+        'plugins.llamacpp.folders = ["/old", "/m"]',
+        'models."llamacpp/Tiny-Q4".aliases = ["small"]',
+        'models."llamacpp/Tiny-Q4".ttl_s = 60',
+    ]
+    assert "-ngl 9" in shown.err
+    assert home.config_file.read_text() == before
+    assert "is set in" in home.cli("models", "import", str(file), "--write").out
+    assert home.config_file.read_text().startswith("# mine")
+    told = json.loads(home.cli("config", "show", "--json").out)
+    assert told["models"]["llamacpp/Tiny-Q4"]["ttl_s"] == 60
+    assert told["models"]["llamacpp/Tiny-Q4"]["aliases"] == ["small"]
+    assert told["plugins"]["llamacpp"]["folders"] == ["/old", "/m"]
+    again = json.loads(home.cli("models", "import", str(file), "--json").out)
+    assert "plugins.llamacpp.folders" not in again["settings"]
+    assert home.cli("models", "import", str(home.folder / "no.yaml")).code == 4
+
+
 def test_an_alias_means_the_same_without_the_daemon(home: Home) -> None:
     testing = pytest.importorskip("cerberus_llamacpp.testing")
     home.write('blocked_plugins = ["hello"]\n[models."llamacpp/tiny"]\naliases = ["small"]\n')

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
 from cerberus_core.engines import Manager, ModelPolicy, Policies
@@ -460,3 +461,59 @@ async def test_a_backend_explains_refusals_and_its_fault_explains_nothing(
         monkeypatch.setattr(backend, "explain", explain)
         assert [lease.explain(500, b"words") for _ in range(4)] == [known, None, None, None]
         lease.release()
+
+
+class Shared(ToyBackend):
+    """Others load and unload there as well."""
+
+    async def list(self) -> list[ModelInfo]:
+        return [
+            attrs.evolve(model, state="ready" if model.id in self.loaded else "unloaded")
+            for model in await super().list()
+        ]
+
+    async def load(self, model: ModelInfo, *rest: Any) -> Any:
+        self.loaded.discard(model.id)
+        return await super().load(model, *rest)
+
+
+@pytest.fixture
+def shared(clock: FakeClock) -> tuple[Manager, Shared]:
+    backend = Shared()
+    return Manager({"toy": backend}, policies=Policies(), clock=clock), backend
+
+
+async def test_a_model_that_others_loaded_shows_as_ready(
+    shared: tuple[Manager, Shared], clock: FakeClock
+) -> None:
+    manager, backend = shared
+    backend.loaded.add("toy/a")
+    async with manager.running():
+        assert [model.state for model in await manager.models()] == ["ready", "unloaded"]
+        backend.loaded.clear()
+        await clock.advance(6)
+        assert (await state(manager)).state == "unloaded"
+        assert backend.calls["load"] == 0
+
+
+async def test_a_model_that_others_loaded_is_unloaded_where_somebody_wants_it(
+    shared: tuple[Manager, Shared],
+) -> None:
+    manager, backend = shared
+    backend.loaded.add("toy/a")
+    async with manager.running():
+        with anyio.fail_after(5):
+            assert (await manager.unload("toy/a")).state == "unloaded"
+        assert (backend.loaded, backend.calls["unload"]) == (set(), 1)
+        (await manager.acquire("toy/a")).release()
+        assert (await state(manager)).state == "ready"
+
+
+async def test_what_was_loaded_by_others_and_then_by_us_is_unloaded_once_it_is(
+    shared: tuple[Manager, Shared],
+) -> None:
+    manager, backend = shared
+    backend.loaded.add("toy/a")
+    async with manager.running():
+        (await manager.acquire("toy/a")).release()
+        assert (await manager.unload("toy/a")).state == "unloaded"

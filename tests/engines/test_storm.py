@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cerberus_core.engines import Manager, ModelPolicy, Policies, RoomRules
+from cerberus_core.engines import Manager, ModelPolicy, Policies, Pools, RoomRules
 from cerberus_core.engines.residency import Pool
 from cerberus_core.errors import CerberusError, LoadFailed
 from cerberus_core.testing import FakeClock
@@ -85,7 +85,7 @@ class Tight(ToyBackend):
         self.users.pop(model_id, None)
         super().crash(model_id, reason)
 
-    async def pools(self) -> Sequence[Pool]:
+    async def look(self) -> Sequence[Pool]:
         await asyncio.sleep(0)
         unseen = sum(mib for model, mib in self.used.items() if model not in self.seen)
         free = TOTAL - self.taken_mib() + unseen
@@ -123,7 +123,7 @@ async def test_what_holds_through_any_storm(storm: list[Any]) -> None:
         {"toy": backend},
         policies=policies,
         clock=clock,
-        pools=backend.pools,
+        pools=cast(Pools, backend),
         rules=RoomRules(max_wait_s=10, settle_s=1),
     )
     outcomes: list[str] = []

@@ -1,0 +1,213 @@
+"""A stand-in for LM Studio's server and its program `lms`, with states that tests set.
+
+Shapes are those of github.com/lmstudio-ai/docs, the page of each named below
+(`rest/` is `1_developer/2_rest/`, `cli/` is `3_cli/0_local-models/`).
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+GB = 1_000_000_000
+_LMS = """#!{python}
+import json, sys, urllib.request
+data = json.dumps(sys.argv[1:]).encode()
+with urllib.request.urlopen(urllib.request.Request("{url}/lms", data=data)) as answer:
+    told = json.load(answer)
+print(told["out"])
+sys.exit(told["code"])
+"""
+
+
+class FakeLMStudio:
+    """`async with FakeLMStudio() as fake:`; serves at `fake.url`."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, dict[str, Any]] = {}
+        self.instances: dict[str, tuple[str, int]] = {}
+        """Instance → (key, context)."""
+        self.apis = {"v1", "v0"}
+        self.token: str | None = None
+        self.asked: list[tuple[str, Any]] = []
+        self.commands: list[list[str]] = []
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.load_gate: asyncio.Event | None = None
+        self.load_begun = asyncio.Event()
+        self.lms_fails: str | None = None
+        self.id_field = "instance_id"
+        self.url = ""
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def install(self, key: str, kind: str = "llm", *, vision: bool = False) -> None:
+        self.models[key] = {"type": kind, "vision": vision}
+
+    def lms(self, folder: Path) -> str:
+        """The program, written into `folder`."""
+        path = folder / "lms"
+        path.write_text(_LMS.format(python=sys.executable, url=self.url))
+        os.chmod(path, 0o755)
+        return str(path)
+
+    async def __aenter__(self) -> "FakeLMStudio":
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+
+    def bodies(self, path: str) -> list[Any]:
+        return [body for asked, body in self.asked if asked == path]
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._one(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        method, path, _ = first.split(" ")
+        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+        raw = await reader.readexactly(int(headers.get("content-length", 0)))
+        body = json.loads(raw) if raw else None
+        if path == "/lms":
+            code, out = await self._command(body)
+            await _write(writer, 200, {"code": code, "out": out})
+            return
+        self.asked.append((f"{method} {path}", body))
+        if path in self.answers:
+            status, answer = self.answers[path]
+            await _write(writer, status, answer)
+        elif self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
+            await _write(writer, 401, {"error": {"message": "Malformed LM Studio API token"}})
+        else:
+            await self._answer(writer, f"{method} {path}", body)
+
+    async def _answer(self, w: asyncio.StreamWriter, what: str, body: Any) -> None:
+        known = any(f"/api/{api}/" in what for api in self.apis)
+        if known and what == "GET /api/v1/models":  # rest/list.md
+            await _write(w, 200, {"models": [self._v1(key) for key in self.models]})
+        elif known and what == "GET /api/v0/models":  # rest/endpoints.md
+            await _write(w, 200, {"object": "list", "data": self._v0()})
+        elif known and what == "POST /api/v1/models/load":  # rest/load.md
+            await self._load(w, body)
+        elif known and what == "POST /api/v1/models/unload":  # rest/unload.md
+            if self.instances.pop(body["instance_id"], None) is None:
+                await _write(w, 404, {"error": {"message": "No such instance"}})
+            else:
+                await _write(w, 200, {"instance_id": body["instance_id"]})
+        else:
+            await _write(w, 200, {"error": f"Unexpected endpoint or method. ({what})"})
+
+    def _v1(self, key: str) -> dict[str, Any]:
+        model = self.models[key]
+        row = {
+            "type": model["type"],
+            "publisher": "lmstudio-community",
+            "key": key,
+            "display_name": key.title(),
+            "quantization": {"name": "Q4_0", "bits_per_weight": 4},
+            "size_bytes": 4 << 30,
+            "params_string": "7B",
+            "loaded_instances": [
+                {"id": name, "config": {"context_length": ctx}}
+                for name, (of, ctx) in self.instances.items()
+                if of == key
+            ],
+            "max_context_length": 32768,
+            "format": "gguf",
+        }
+        if model["type"] == "llm":
+            row["capabilities"] = {"vision": model["vision"], "trained_for_tool_use": False}
+        return row
+
+    def _v0(self) -> list[dict[str, Any]]:
+        rows = []
+        for key, model in self.models.items():
+            kind = {"embedding": "embeddings"}.get(model["type"], "llm")
+            there = [name for name, (of, _) in self.instances.items() if of == key]
+            for name in there or [key]:
+                rows.append(
+                    {
+                        "id": name,
+                        "object": "model",
+                        "type": "vlm" if model["vision"] else kind,
+                        "publisher": "lmstudio-community",
+                        "arch": "llama",
+                        "compatibility_type": "gguf",
+                        "quantization": "Q4_K_M",
+                        "state": "loaded" if there else "not-loaded",
+                        "max_context_length": 131072,
+                    }
+                )
+        return rows
+
+    async def _load(self, w: asyncio.StreamWriter, body: Any) -> None:
+        self.load_begun.set()
+        if self.load_gate is not None:
+            await self.load_gate.wait()
+        key, ctx = body["model"], body.get("context_length", 4096)
+        if key not in self.models:
+            await _write(w, 404, {"error": {"message": f"Model {key} not found"}})
+            return
+        told = {
+            "type": self.models[key]["type"],
+            self.id_field: self._add(key, key, ctx),
+            "load_time_seconds": 9.099,
+            "status": "loaded",
+        }
+        if body.get("echo_load_config"):
+            told["load_config"] = {"context_length": ctx}
+        await _write(w, 200, told)
+
+    def _add(self, key: str, name: str, ctx: int) -> str:
+        """A second load is a second instance, `name:2`."""
+        number, first = 1, name
+        while name in self.instances:
+            number += 1
+            name = f"{first}:{number}"
+        self.instances[name] = (key, ctx)
+        return name
+
+    async def _command(self, arguments: list[str]) -> tuple[int, str]:
+        self.commands.append(arguments)
+        if self.lms_fails is not None:
+            return 1, self.lms_fails
+        match arguments:
+            case ["load", key, "--estimate-only", *_]:  # cli/load.md
+                size = "Estimated GPU Memory:   2.10 GB\nEstimated Total Memory: 5.25 GB"
+                verdict = "Estimate: This model may be loaded based on your resource guardrails."
+                return 0, f"Model: {key}\n{size}\n\n{verdict}"
+            case ["load", key, "--identifier", name, "--yes", *more]:  # cli/load.md
+                ctx = int(more[more.index("--context-length") + 1]) if more else 4096
+                self._add(key, name, ctx)
+                return 0, "Model loaded successfully in 9.10s."
+            case ["unload", name]:  # cli/load.md
+                self.instances.pop(name, None)
+                return 0, f"Model {name} unloaded."
+        return 1, "error: unknown command"
+
+
+async def _write(w: asyncio.StreamWriter, status: int, value: Any) -> None:
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n"
+    w.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+    await w.drain()

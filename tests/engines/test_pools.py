@@ -1,0 +1,42 @@
+"""Cards as pools, and what servers and drivers tell of them."""
+
+from cerberus_core.engines.footprints import lay_out
+from cerberus_core.engines.pools import GPU_MARGIN_MIB, gpu_pool, on_gpus, spread
+from cerberus_core.engines.residency import Pool
+from cerberus_core.values import GPU, Estimate
+
+
+def card(index: int, **facts: object) -> GPU:
+    return GPU(index=index, id=f"id{index}", name="Card", vendor="nvidia", **facts)  # type: ignore[arg-type]
+
+
+def pool(name: str, budget: int) -> Pool:
+    return Pool(name=name, total=budget, free=budget, budget=budget)
+
+
+HOST = pool("host", 1000)
+TWO = [HOST, pool("nvidia0", 300), pool("nvidia1", 100)]
+
+
+def test_a_card_is_a_pool_where_it_tells_its_memory() -> None:
+    told = gpu_pool(card(1, mem_total_mib=8000, mem_used_mib=1000))
+    assert told == Pool(name="nvidia1", total=8000, free=7000, budget=8000 - GPU_MARGIN_MIB)
+    assert gpu_pool(card(0, mem_total_mib=8000)) is None
+
+
+def test_memory_on_cards_is_counted_by_process() -> None:
+    cards = [card(0, processes={5: 100, 6: 50, 7: 1}), card(1, processes={6: 30, 8: None}), card(2)]
+    assert on_gpus(cards, [5, 6, 8]) == {"nvidia0": 150, "nvidia1": 30, "nvidia2": 0}
+
+
+def test_what_a_server_tells_is_spread_over_the_cards_there_are() -> None:
+    assert spread({"host": 10, "gpu": 200}, TWO) == {"host": 10, "nvidia0": 150, "nvidia1": 50}
+    assert spread({"host": 10, "gpu": 200}, [HOST]) == {"host": 210}
+    assert spread({"gpu": 0}, TWO) == {}
+
+
+def test_an_estimate_goes_to_the_cards_and_what_is_too_much_to_the_host() -> None:
+    assert lay_out(Estimate(weights_mib=200), TWO) == {"nvidia0": 150, "nvidia1": 50}
+    assert lay_out(Estimate(weights_mib=500), TWO) == {"nvidia0": 300, "nvidia1": 100, "host": 100}
+    assert lay_out(Estimate(weights_mib=200, on_gpu=False), TWO) == {"host": 200}
+    assert lay_out(Estimate(weights_mib=200), [HOST]) == {"host": 200}
