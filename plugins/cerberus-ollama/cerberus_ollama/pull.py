@@ -23,7 +23,8 @@ async def pull(server: Server, ref: str, report: Callable[[PullProgress], None])
             done = told.get("status") == "success"
     except Refused as error:
         raise Unavailable(
-            f"Ollama could not pull {ref}: {error}", hint="https://ollama.com/library has names."
+            f"Ollama could not pull {ref}: {error}",
+            hint="See the names at https://ollama.com/library.",
         ) from None
     if not done:
         raise Unavailable(
