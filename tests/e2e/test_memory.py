@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from cerberus_llamacpp.testing import copy_gguf
 
@@ -50,7 +51,8 @@ async def test_the_second_estimate_is_nearer_than_the_first(
         second = await plan(box)
         assert second["source"] == "learned"
         assert (await ask(box)).status_code == 200
-        really = taken_by(process.pid for process in engines(os.getpid()))
+        pids = [process.pid for process in engines(os.getpid())]
+        really = await anyio.to_thread.run_sync(taken_by, pids)
         assert really is not None
         assert abs(second["footprint"]["host"] - really) < abs(estimated - really)
 
