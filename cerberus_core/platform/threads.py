@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+LEFT_BEHIND = "left behind at the end"
+"""The name of such threads."""
 T = TypeVar("T")
 
 
@@ -34,5 +36,5 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         if not outcome.done():
             settle(value)
 
-    threading.Thread(target=run, name="left behind at the end", daemon=True).start()
+    threading.Thread(target=run, name=LEFT_BEHIND, daemon=True).start()
     return await outcome

@@ -57,7 +57,7 @@ async def test_the_second_estimate_is_nearer_than_the_first(
         assert abs(second["footprint"]["host"] - really) < abs(estimated - really)
 
 
-async def test_a_model_leaves_for_another_but_not_in_mid_answer(
+async def test_m03_a_model_leaves_for_another_but_not_in_mid_answer(
     start_box: StartBox, engine_config: str, models_folder: Path, starter_model: Path
 ) -> None:
     copy_gguf(starter_model, models_folder / "other.gguf", {})

@@ -95,7 +95,7 @@ async def test_g19_keys_stay_where_they_belong(
             assert (await box.records(3))[0].error is not None
             await box.http.post("/v1/chat/completions", content=f'{{"bad": "{box.token}')
         kept = [path for path in box.folders.data.rglob("*") if path.is_file()]
-        written = "".join(path.read_text() for path in kept)
+        written = b"".join(path.read_bytes() for path in kept).decode("latin-1")
         assert upstream.requests[0].header("authorization") == "Bearer sk-upstream"
         assert keyless.requests[0].header("authorization") is None
         for received in [*upstream.requests, *keyless.requests]:

@@ -98,6 +98,10 @@ async def test_the_figures_are_exact(
         "duration_ms": 875,
         "tok_per_sec": speed,
         "energy_j": None,
+        "energy_gpu_j": None,
+        "energy_cpu_j": None,
+        "energy": None,
+        "tok_per_j": None,
     }
     assert (record.ttft_ms, record.duration_ms, record.tok_per_sec) == (500, 875, speed)
     assert (record.load_ms, record.energy_j, record.tok_per_j) == (0, None, None)
