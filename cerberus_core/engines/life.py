@@ -60,7 +60,6 @@ class Life:
         self._admitted = admitted
         self._idle = idle
         self._on_ready = ready
-        self._held_until = float("-inf")
         self._failure: str | None = None
         self._progress: LoadProgress | None = None
         self._last_used: datetime | None = None
@@ -135,10 +134,6 @@ class Life:
             if self._unload_asked:
                 self._wake.set()
 
-    def hold(self, seconds: float) -> None:
-        """Its user comes back soon: let others leave first for so long."""
-        self._held_until = self._clock.monotonic() + seconds
-
     def resident(self, footprint: Footprint) -> Resident | None:
         """What it is to those who make room; None while it takes none."""
         if not self.model.managed or self.state not in ("ready", "draining"):
@@ -149,7 +144,6 @@ class Life:
             footprint=footprint,
             busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
             pinned=self.policy.pinned,
-            held=now < self._held_until,
             idle_s=now - self._idle_since,
             reload_s=self.load_s,
             group=self.policy.group,
@@ -260,9 +254,10 @@ class Life:
                     )
                     self.load_s = self._clock.monotonic() - began
         except NoRoom as error:
-            # No fault of the model's: the next request may try at once.
+            # Told like any failed load, but no fault of the model's: the next may try at once.
+            self._failure = error.message
             self._unload_asked = False
-            self._set("unloaded")
+            self._set("failed")
             self._unloaded.set()
             self.queue.fail(error)
             return False

@@ -86,3 +86,25 @@ async def test_m04_one_request_among_ten_neither_swaps_each_time_nor_waits_for_e
         asked, answered = 0.5, next(at for name, at in done if name == "b")
         # One answer of A that runs, and its own second.
         assert answered - asked <= min(max_wait_s, 10) + 2.5
+
+
+async def test_a_load_without_room_says_why_and_the_next_one_may_try_at_once(
+    clock: FakeClock,
+) -> None:
+    backend = One()
+    manager = Manager(
+        {"toy": backend},
+        policies=Policies(models={"toy/a": ModelPolicy(ttl_s=0, pinned=True)}),
+        clock=clock,
+        rules=RoomRules(max_loaded=1, settle_s=0),
+    )
+    async with manager.running():
+        await manager.load("toy/a")
+        for _ in range(3):  # nobody waits for it, as on the page
+            await manager.load("toy/b", wait=False)
+            await clock.advance(1)
+            told = await manager.model("toy/b")
+            assert told.state == "failed"
+            assert "toy/a is pinned" in (told.failure or "")
+        await manager.unload("toy/a")
+        assert (await manager.load("toy/b")).state == "ready"
