@@ -18,10 +18,12 @@ if TYPE_CHECKING:
         check_gpu_vendors,
         check_package,
     )
+    from .listener import Listener
     from .scripted import Received, Reply, ScriptedServer
 
 __all__ = [
     "FakeClock",
+    "Listener",
     "Received",
     "Reply",
     "ScriptedServer",
@@ -41,6 +43,7 @@ __getattr__ = on_first_use(
             "check_gpu_vendors",
             "check_package",
         ),
+        "listener": ("Listener",),
         "scripted": ("Received", "Reply", "ScriptedServer"),
     },
 )

@@ -23,6 +23,8 @@ from typing import Any, Literal
 
 import attrs
 
+from .listener import Listener
+
 Framing = Literal["chunked", "length", "close"]
 
 RESET = object()
@@ -101,34 +103,29 @@ class ScriptedServer:
         self.reply: Script = reply or echo
         self.models = list(models)
         self.requests: list[Received] = []
-        self.connections = 0
-        """Open now."""
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._serve)
         self._arrived = asyncio.Event()
 
     async def __aenter__(self) -> "ScriptedServer":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._listener.stop()
 
     @property
     def port(self) -> int:
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return self._listener.port
 
     @property
     def base_url(self) -> str:
         """Ends in `/v1`."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self._listener.url}/v1"
+
+    @property
+    def connections(self) -> int:
+        """Open now."""
+        return self._listener.connections
 
     async def arrived(self, count: int = 1) -> Received:
         """Wait until `count` POSTs have come; the last of them."""
@@ -137,22 +134,9 @@ class ScriptedServer:
             await self._arrived.wait()
         return self.requests[count - 1]
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.connections += 1
-        try:
-            while await self._serve_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await self._serve_one(reader, writer):
             pass
-        finally:
-            self.connections -= 1
-            self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cerberus_core.testing import Listener
+
 GB = 1_000_000_000
 _LMS = """#!{python}
 import json, sys, urllib.request
@@ -39,7 +41,7 @@ class FakeLMStudio:
         self.lms_fails: str | None = None
         self.id_field = "instance_id"
         self.url = ""
-        self._connections: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._one)
 
     def install(self, key: str, kind: str = "llm", *, vision: bool = False) -> None:
         self.models[key] = {"type": kind, "vision": vision}
@@ -52,34 +54,18 @@ class FakeLMStudio:
         return str(path)
 
     async def __aenter__(self) -> "FakeLMStudio":
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        await self._listener.__aenter__()
+        self.url = self._listener.url
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:
-        self._server.close()
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+        await self._listener.stop()
 
     def bodies(self, path: str) -> list[Any]:
         return [body for asked, body in self.asked if asked == path]
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            await self._one(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -10,6 +10,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cerberus_core.testing import Listener
+
 NEVER = datetime(2318, 1, 1, tzinfo=UTC)
 GIB = 1 << 30
 
@@ -33,7 +35,7 @@ class FakeOllama:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.url = ""
         self._leaving: dict[str, int] = {}
-        self._connections: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._one)
 
     def install(
         self, name: str, size: int = 4 * GIB, *, vram: int = 0, caps: list[str] | None = None
@@ -48,8 +50,8 @@ class FakeOllama:
         }
 
     async def __aenter__(self) -> "FakeOllama":
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        await self._listener.__aenter__()
+        self.url = self._listener.url
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -57,27 +59,11 @@ class FakeOllama:
 
     async def stop(self) -> None:
         """As a server that ends: its port is closed, its models are gone."""
-        self._server.close()
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+        await self._listener.stop()
         self.loaded = {}
 
     def bodies(self, path: str) -> list[Any]:
         return [body for asked, body in self.asked if asked == path]
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            await self._one(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -94,10 +80,12 @@ class FakeOllama:
         # The client leaves: Go cancels the request's context, and with it the load.
         serving = asyncio.ensure_future(self._answer(writer, method, path, body))
         leaving = asyncio.ensure_future(reader.read(1))
-        await asyncio.wait([serving, leaving], return_when=asyncio.FIRST_COMPLETED)
-        for task in (serving, leaving):
-            task.cancel()
-        await asyncio.wait([serving, leaving])
+        try:
+            await asyncio.wait([serving, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (serving, leaving):
+                task.cancel()
+            await asyncio.wait([serving, leaving])
 
     async def _answer(self, w: asyncio.StreamWriter, method: str, path: str, body: Any) -> None:
         match f"{method} {path}":

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cerberus_core.testing import Listener
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -24,13 +26,6 @@ class Listing:
         self.base_url = ""
         self.stream: Callable[[asyncio.StreamWriter], Awaitable[None]] | None = None
         """Writes the whole answer, head and all, in place of the above."""
-        self._streaming: list[tuple[asyncio.Future[None], asyncio.StreamWriter]] = []
-
-    async def end(self) -> None:
-        for streaming, writer in self._streaming:
-            streaming.cancel()
-            await asyncio.wait([streaming])
-            writer.transport.abort()
 
     def models(self, *rows: Any) -> None:
         self.body = json.dumps({"object": "list", "data": rows}).encode()
@@ -42,9 +37,7 @@ class Listing:
         headers = {name.lower(): value.strip() for name, _, value in pairs}
         self.asked.append({"": first, **headers})
         if self.stream is not None:
-            streaming = asyncio.ensure_future(self.stream(writer))
-            self._streaming.append((streaming, writer))
-            await asyncio.wait([streaming])
+            await self.stream(writer)
             return
         writer.write(
             f"HTTP/1.1 {self.status} X\r\ncontent-length: {len(self.body)}\r\n{self.more}"
@@ -52,15 +45,11 @@ class Listing:
             + self.body
         )
         await writer.drain()
-        writer.close()
 
 
 @pytest.fixture
 async def listing() -> AsyncIterator[Listing]:
     listing = Listing()
-    server = await asyncio.start_server(listing.serve, "127.0.0.1", 0)
-    listing.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    yield listing
-    await listing.end()
-    server.close()
-    await server.wait_closed()
+    async with Listener(listing.serve) as listener:
+        listing.base_url = f"{listener.url}/v1"
+        yield listing

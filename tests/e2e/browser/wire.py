@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from anyio.from_thread import BlockingPortal
 
+from cerberus_core.testing import Listener
+
 
 class Wire:
     """`url` leads to the daemon. Between `cut()` and `mend()` nothing gets through."""
@@ -14,29 +16,23 @@ class Wire:
         self._target = target
         self._portal = portal
         self._whole = True
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(self._serve)
 
     async def __aenter__(self) -> "Wire":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        await self._listener.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        self._drop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._listener.stop()
 
     @property
     def url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self._listener.url
 
     def cut(self) -> None:
         """Every connection breaks off; new ones too, at once."""
         self._whole = False
-        self._portal.call(self._drop)
+        self._portal.call(self._listener.drop)
 
     def mend(self) -> None:
         self._whole = True
@@ -48,26 +44,15 @@ class Wire:
         yield
         self.mend()
 
-    def _drop(self) -> None:
-        for writer in list(self._writers):
-            writer.transport.abort()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._whole:
             writer.transport.abort()
             return
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        pair = {writer, far_writer}
-        self._writers |= pair
         try:
             await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
         finally:
-            self._writers -= pair
-            for each in pair:
+            for each in (writer, far_writer):
                 each.transport.abort()
 
 
