@@ -82,7 +82,7 @@ def _table(models: list[dict[str, Any]]) -> None:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
-        note = model["problem"] or model["failure"] or model["detail"] or ""
+        note = model["problem"] or model["failure"] or _loading(model) or model["detail"] or ""
         context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"
         rows.append([model["id"], state, _size(model["size_mib"]), context, can])
         notes.append(note)
@@ -96,6 +96,12 @@ _STATES = {
     "draining": "◐ draining",
     "failed": "✕ failed",
 }
+
+
+def _loading(model: dict[str, Any]) -> str | None:
+    if model["waits_for"]:
+        return f"waits for {', '.join(model['waits_for'])}"
+    return None if model["eta_s"] is None else f"about {model['eta_s']:.0f} s left"
 
 
 def _size(mib: int | None) -> str:

@@ -51,6 +51,9 @@ class EnginesConfig:
     """What all models together may take of this machine's memory; unset: nine tenths of it."""
     max_wait_s: float = attrs.field(default=30.0, validator=rules.seconds(zero="at once"))
     """How long a load waits for models in use before they take no new requests."""
+    session_hold_s: float = attrs.field(default=20.0, validator=rules.seconds(zero="not at all"))
+    """A model that a session's request used waits so long for its next turn before it leaves
+    for another model. Others leave first; nobody waits longer than `max_wait_s` for it."""
     queue_limit: int = attrs.field(default=512, validator=rules.count())
     """Requests that may wait for one model; more are refused with 429."""
 

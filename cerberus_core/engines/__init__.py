@@ -6,7 +6,7 @@ as interface objects, and no HTTP.
 """
 
 from .footprints import Footprints
-from .lease import Lease
+from .lease import Lease, Waited
 from .manager import Manager
 from .policy import ModelPolicy, Policies, can_chat, policies_of
 from .pools import Pools
@@ -20,6 +20,7 @@ __all__ = [
     "Policies",
     "Pools",
     "RoomRules",
+    "Waited",
     "can_chat",
     "policies_of",
 ]

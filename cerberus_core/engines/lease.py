@@ -11,14 +11,28 @@ if TYPE_CHECKING:
     from .life import Life
 
 
+@attrs.frozen(kw_only=True)
+class Waited:
+    """What a request waited for before its turn came, in seconds."""
+
+    queue_s: float = 0.0
+    """For other requests, or for models that had to leave."""
+    load_s: float | None = None
+    """For the load itself; None where there was none."""
+    evicted: tuple[str, ...] = ()
+    """The models that left for it."""
+
+
 @attrs.define(kw_only=True, eq=False)
 class Lease:
     """While it is held, the model is not unloaded. Give it back on every path."""
 
     endpoint: Endpoint
     model: ModelInfo
-    load_s: float | None
-    """Seconds this request waited for the model; None when it was there."""
+    waited: Waited | None
+    """None when the model was there, and free."""
+    hold_s: float = 0.0
+    """Afterwards the model is kept for its session's next turn for so long."""
     _life: "Life" = attrs.field(repr=False)
     _held: bool = attrs.field(default=True, init=False)
 
@@ -26,7 +40,7 @@ class Lease:
         """Give it back; harmless twice."""
         if self._held:
             self._held = False
-            self._life.leave()
+            self._life.leave(self.hold_s)
 
     def explain(self, status: int, body: bytes) -> CerberusError | None:
         """What a refusal by the endpoint means, where its backend knows better."""

@@ -21,6 +21,7 @@ from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
 
+from .lease import Waited
 from .policy import ModelPolicy, backoff_s
 from .queue import Queue
 from .residency import Footprint, Resident
@@ -45,9 +46,12 @@ class Life:
         admitted: Callable[["Life"], AbstractAsyncContextManager[None]],
         idle: Callable[["Life"], None],
         ready: Callable[["Life", float], None],
+        waits_for: Callable[["Life"], tuple[str, ...]] = lambda _: (),
+        usual_load_s: Callable[["Life"], float | None] = lambda _: None,
     ) -> None:
         """`admitted`: a load stands inside it, and waits in it for memory. `idle`: the last
         request has left. `ready`: a load has ended well, after so many seconds.
+        `waits_for`: the models in the way of a load. `usual_load_s`: what earlier loads took.
         """
         self.model = model
         self.state: ModelState = "unloaded"
@@ -60,13 +64,18 @@ class Life:
         self._admitted = admitted
         self._idle = idle
         self._on_ready = ready
+        self._waits_for = waits_for
+        self._usual_load_s = usual_load_s
         self._failure: str | None = None
         self._progress: LoadProgress | None = None
         self._last_used: datetime | None = None
         self._idle_since = 0.0
         self._failures = 0
         self._retry_at = 0.0
+        self._load_began: float | None = None
+        """When its last load began, waits for memory not counted; None: it has to wait yet."""
         self._ready_at = 0.0
+        self._held_until = 0.0
         self._owner = anyio.CancelScope()
         self._load_asked = False
         self.evicted: list[tuple[str, str]] = []
@@ -85,12 +94,16 @@ class Life:
         state = self.state
         if state == "unloaded":
             state = self.model.state  # it may be loaded at its server, by others
-        progress = self._progress if state == "loading" else None
+        loading = state == "loading"
+        progress = self._progress if loading else None
         return attrs.evolve(
             self.model,
             state=state,
             failure=self._failure,
             progress=progress.fraction if progress else None,
+            eta_s=self._eta_s() if loading else None,
+            waits_for=self._waits_for(self) if loading else (),
+            queued=len(self.queue),
             loaded_ctx=self.endpoint.ctx if self.endpoint else None,
             last_used=self._last_used,
             in_flight=self.in_flight,
@@ -107,13 +120,13 @@ class Life:
         """Count a request in if the model is ready and nobody waits."""
         return self.queue.try_enter()
 
-    async def enter(self) -> float:
-        """Wait until the model is ready and it is our turn; counted in then. Seconds waited.
+    async def enter(self) -> Waited | None:
+        """Wait until the model is ready and it is our turn; counted in then. What it waited for.
 
         Raises what the load raised, and `Overloaded`. A caller that is cancelled is forgotten.
         """
         if self.queue.try_enter():
-            return 0.0
+            return None
         began = self._clock.monotonic()
         self._refuse_while_backing_off()
         place = self.queue.join()
@@ -122,13 +135,17 @@ class Life:
         if self.endpoint is None:  # lost between the word and this step
             self.leave()
             raise EngineLost(self._lost or f"The engine of {self.model.id} is gone")
-        return self._clock.monotonic() - began
+        return self._waited(began)
 
-    def leave(self) -> None:
-        """Count a request out. Idleness starts here, not when it began."""
+    def leave(self, hold_s: float = 0.0) -> None:
+        """Count a request out. Idleness starts here, not when it began.
+
+        For `hold_s` seconds the model is kept for the next turn of the same session.
+        """
         self.queue.leave()
         self._last_used = self._clock.now()
         self._idle_since = self._clock.monotonic()
+        self._held_until = max(self._held_until, self._idle_since + hold_s)
         if self.in_flight == 0:
             self._idle(self)
             if self._unload_asked:
@@ -144,6 +161,7 @@ class Life:
             footprint=footprint,
             busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
             pinned=self.policy.pinned,
+            held_s=max(0.0, self._held_until - now),
             idle_s=now - self._idle_since,
             reload_s=self.load_s,
             group=self.policy.group,
@@ -176,6 +194,10 @@ class Life:
         if self._loading is not None:
             self._loading.cancel()
         self._wake.set()
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell watchers how it is now."""
         self._changed(self.info())
 
     def ask_load(self) -> None:
@@ -244,11 +266,12 @@ class Life:
         self._lost_event = asyncio.Event()
         self._failure = None
         self._progress = None
+        self._load_began = None
         self._set("loading")
         try:
             with anyio.CancelScope() as self._loading:
                 async with self._admitted(self):
-                    began = self._clock.monotonic()
+                    self._load_began = began = self._clock.monotonic()
                     self.endpoint = await self._backend.load(
                         self.model, self.policy.plan, self._report
                     )
@@ -363,13 +386,31 @@ class Life:
         left = self._until_idle_limit()
         return left is not None and left <= 0
 
+    def _waited(self, since: float) -> Waited:
+        now = self._clock.monotonic()
+        began = self._load_began
+        if not self.model.managed or began is None or self._ready_at <= since:
+            return Waited(queue_s=now - since)
+        load_s = self._ready_at - max(since, began)
+        return Waited(
+            queue_s=now - since - load_s,
+            load_s=load_s,
+            evicted=tuple(model for model, _ in self.evicted),
+        )
+
+    def _eta_s(self) -> float | None:
+        usual, began = self._usual_load_s(self), self._load_began
+        if usual is None or began is None:
+            return usual
+        return max(0.0, usual - (self._clock.monotonic() - began))
+
     def _report(self, progress: LoadProgress) -> None:
         self._progress = progress
-        self._changed(self.info())
+        self.tell()
 
     def _set(self, state: ModelState) -> None:
         self.state = state
-        self._changed(self.info())
+        self.tell()
 
     def _load_failed(self, error: CerberusError) -> None:
         self._count_failure()

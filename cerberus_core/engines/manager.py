@@ -14,7 +14,7 @@ from cerberus_core.values import ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
-from .lease import Lease
+from .lease import Lease, Waited
 from .life import Life
 from .memory import Memory
 from .policy import Policies, first_choice, index, not_found, strangers
@@ -114,33 +114,34 @@ class Manager:
         """One model by any of its names. Raises `ModelNotFound`."""
         return (await self._find(name)).info()
 
-    def try_acquire(self, name: str) -> Lease | None:
-        """A lease without waiting, if the model is ready; None otherwise."""
+    def try_acquire(self, name: str, *, in_session: bool = False) -> Lease | None:
+        """A lease without waiting, if the model is ready; None otherwise.
+
+        `in_session`: more turns are to come; the model is kept for them for a while.
+        """
         model_id = self._names.get(name)
         life = self._lives.get(model_id) if model_id is not None else None
         if life is None or not life.try_enter():
             return None
         assert life.endpoint is not None
-        return Lease(endpoint=life.endpoint, model=life.model, load_s=None, life=life)
+        return self._lease(life, None, in_session)
 
-    async def acquire(self, name: str) -> Lease:
+    async def acquire(self, name: str, *, in_session: bool = False) -> Lease:
         """A lease on the model, loaded first if need be. Release it on every path.
 
         Raises `ModelNotFound`, `LoadFailed`, `Unavailable`.
         """
-        lease = self.try_acquire(name)
+        lease = self.try_acquire(name, in_session=in_session)
         if lease is not None:
             return lease
         life = await self._find(name)
         self._check_usable(life)
-        waited = await life.enter()
-        assert life.endpoint is not None
-        return Lease(endpoint=life.endpoint, model=life.model, load_s=waited, life=life)
+        return self._lease(life, await life.enter(), in_session)
 
-    def progress(self, name: str) -> float | None:
-        """How far a load is, 0 to 1; None if that is unknown."""
+    def peek(self, name: str) -> ModelInfo | None:
+        """A model as it is now, of those that were listed; None where there is none."""
         life = self._lives.get(self._names.get(name, ""))
-        return life.info().progress if life is not None else None
+        return life.info() if life is not None else None
 
     async def load(self, name: str, *, wait: bool = True) -> ModelInfo:
         """Load a model; without `wait`, only start it."""
@@ -186,6 +187,16 @@ class Manager:
         life = await self._find(name)
         self._check_usable(life)
         return await self._memory.plan(life)
+
+    def _lease(self, life: Life, waited: Waited | None, in_session: bool) -> Lease:
+        assert life.endpoint is not None
+        return Lease(
+            endpoint=life.endpoint,
+            model=life.model,
+            waited=waited,
+            hold_s=self._policies.session_hold_s if in_session else 0.0,
+            life=life,
+        )
 
     def _changed(self, model: ModelInfo) -> None:
         self._memory.changed()
@@ -249,6 +260,8 @@ class Manager:
                     admitted=self._memory.admitted,
                     idle=self._memory.fell_idle,
                     ready=self._memory.became_ready,
+                    waits_for=self._memory.waits_for,
+                    usual_load_s=self._memory.usual_load_s,
                 )
                 self._lives[model.id] = life
                 self._tasks.start_soon(life.run, name=f"model {model.id}")

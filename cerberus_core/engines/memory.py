@@ -88,10 +88,15 @@ class Memory:
         """What loading it would take and do, without doing it."""
         want, expected = await self._want(life)
         decision = await self._room.plan(want)
-        return _told(life, expected, decision, await self._look(), self._load_s(life))
+        return _told(life, expected, decision, await self._look(), self.usual_load_s(life))
 
-    def _load_s(self, life: Life) -> float | None:
+    def usual_load_s(self, life: Life) -> float | None:
+        """What earlier loads took, in seconds; None before the first."""
         return self._footprints.load_s(life.model.id, life.policy.plan)
+
+    def waits_for(self, life: Life) -> tuple[str, ...]:
+        """The models in the way of its load, as far as they are waited for."""
+        return self._room.waits_for(life.model.id)
 
     async def _look(self) -> Sequence[Pool]:
         return () if self._pools is None else await self._pools.look()

@@ -38,6 +38,8 @@ class Policies:
 
     default_ttl_s: float = 600.0
     queue_limit: int | None = None
+    session_hold_s: float = 0.0
+    """A model that a session used is kept for its next turn for so long."""
     models: Mapping[str, ModelPolicy] = attrs.field(factory=dict)
     aliases: Mapping[str, str] = attrs.field(factory=dict)
     """alias → model id"""
@@ -55,6 +57,7 @@ def policies_of(config: Config) -> Policies:
     return Policies(
         default_ttl_s=config.engines.ttl_s,
         queue_limit=config.engines.queue_limit,
+        session_hold_s=config.engines.session_hold_s,
         models={
             model_id: ModelPolicy(
                 ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,

@@ -34,8 +34,8 @@ class Resident:
     busy: bool = False
     """It answers somebody, or is about to."""
     pinned: bool = False
-    held: bool = False
-    """Kept for an agent's next turn; leaves only if nobody else will do."""
+    held_s: float = 0.0
+    """Kept for so long, for a session's next turn: is waited for if nobody else will do."""
     idle_s: float = 0.0
     reload_s: float = 1.0
     """What its return would cost."""
@@ -67,9 +67,11 @@ class MakeRoom:
 
 @attrs.frozen
 class Wait:
-    """Only models in use stand in the way: wait for these."""
+    """Only models in use, or held for a session, stand in the way: wait for these."""
 
     busy: tuple[str, ...]
+    again_s: float | None = None
+    """Seconds until the first of them is held no longer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -103,10 +105,13 @@ def decide(
         # How much of a load's memory is seen as taken already, nobody knows: look again after it.
         loading = tuple(other.model for other in movable if other.loading)
         return Wait(loading) if loading else _refusal(asked, movable)
-    idle = [other for other in movable if not (other.busy or other.loading)]
+    unused = [other for other in movable if not (other.busy or other.loading)]
+    idle = [other for other in unused if other.held_s <= 0]
     forced = [other for other in clashing if other in idle]
     if len(forced) < len(clashing) or not asked.enough(idle):
-        return Wait(tuple(_in_the_way(asked, clashing, movable, idle)))
+        held = [other for other in unused if other.held_s > 0]
+        again_s = min((other.held_s for other in held), default=None)
+        return Wait(tuple(_in_the_way(asked, clashing, movable, idle)), again_s)
     leaving = list(forced)
     candidates = sorted((other for other in idle if other not in forced), key=_worth_keeping)
     for candidate in candidates:
@@ -168,9 +173,9 @@ class _Room:
         return min(free, within)
 
 
-def _worth_keeping(resident: Resident) -> tuple[bool, float]:
+def _worth_keeping(resident: Resident) -> float:
     """Small leaves first: long idle, and cheap to bring back."""
-    return resident.held, -resident.idle_s / max(resident.reload_s, 0.1)
+    return -resident.idle_s / max(resident.reload_s, 0.1)
 
 
 def _in_the_way(

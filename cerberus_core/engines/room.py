@@ -1,10 +1,11 @@
 """Making room: carries out what `residency` decides, one decision at a time.
 
 A model that is to be loaded asks `admit` and waits its turn. While only
-models in use stand in its way they are waited for, and their own requests go
-on; once it has waited for `max_wait_s` they are asked to leave, which lets
-those that run finish and makes new ones wait behind. After somebody left, the
-memory is given time to come back before anybody else is sent away.
+models in use, or held for a session's next turn, stand in its way they are
+waited for, and their own requests go on; once it has waited for `max_wait_s`
+they are asked to leave, which lets those that run finish and makes new ones
+wait behind. After somebody left, the memory is given time to come back before
+anybody else is sent away.
 """
 
 import asyncio
@@ -45,6 +46,10 @@ class Tenant(Protocol):
         ...
 
     def ask_unload(self) -> None: ...
+
+    def tell(self) -> None:
+        """Something about it has changed that is worth telling."""
+        ...
 
 
 @attrs.define(eq=False)
@@ -142,6 +147,7 @@ class Room:
             if ticket.let_in.done():
                 continue
             if isinstance(decision, Go):
+                self._note_wait(ticket, ())
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
             elif self._leaving:
@@ -159,21 +165,28 @@ class Room:
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
-            ticket.waits_for = ()
+            self._note_wait(ticket, ())
             ticket.evicted += decision.leave
             for model, why in decision.leave:
                 _log.info("evicted", model=model, why=why)
                 self._send_away(model)
             return None
         assert not isinstance(decision, Go | Refuse)
-        ticket.waits_for = decision.busy
+        self._note_wait(ticket, decision.busy)
         left = ticket.began + self._rules.max_wait_s - now
         if left > 0:
-            return left
+            return left if decision.again_s is None else min(left, decision.again_s)
         for model in decision.busy:
             if model not in self._promised:
                 self._send_away(model)
         return None
+
+    def _note_wait(self, ticket: _Ticket, busy: tuple[str, ...]) -> None:
+        if ticket.waits_for != busy:
+            ticket.waits_for = busy
+            tenant = self._tenants().get(ticket.want.model)
+            if tenant is not None:
+                tenant.tell()
 
     def _send_away(self, model: str) -> None:
         self._leaving.add(model)

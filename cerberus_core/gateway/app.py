@@ -119,7 +119,7 @@ class Gateway:
         facts = Facts()
         now = self._clock.now()
         live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
-        relay = self._make_relay(parsed, live, sink)
+        relay = self._make_relay(parsed, live, sink, session)
         self.requests.begin(live)
         gone = False
         task = asyncio.current_task()
@@ -146,7 +146,7 @@ class Gateway:
             raise
         finally:
             sink.forget()
-            record = relay.record(session)
+            record = relay.record()
             if relay.use is None:
                 self._store.add(record)
                 self.requests.end(live, record)
@@ -171,7 +171,7 @@ class Gateway:
 
         use.end(record.completion_tokens, settled)
 
-    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink) -> Relay:
+    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink, session: str | None) -> Relay:
         return Relay(
             parsed,
             live,
@@ -181,6 +181,7 @@ class Gateway:
             options=self._options,
             clock=self._clock,
             energy=self._energy,
+            session=session,
         )
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:

@@ -5,15 +5,16 @@ answer until the first event or for `hold_s`, then pass on whole events as they
 come. Every path ends in one record and one release.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from cerberus_core.engines import Lease, Manager
+from cerberus_core.engines import Lease, Manager, Waited
 from cerberus_core.errors import BadRequest, CerberusError, EngineLost, Unavailable, UpstreamFailed
 from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
-from cerberus_core.values import Record
+from cerberus_core.values import ModelInfo, Record
 
 from . import body, sse
 from .answers import JSON_TYPE, error_body, error_event, error_value, status_of
@@ -34,6 +35,7 @@ CLIENT_GONE = 499
 KEEP_ALIVE = b": keep-alive\n\n"
 LEAST_S = 0.001
 _NO_SHARE = Share()
+_NO_WAIT = Waited()
 
 
 class Relay:
@@ -50,7 +52,9 @@ class Relay:
         options: Options,
         clock: Clock,
         energy: Ledger | None = None,
+        session: str | None = None,
     ) -> None:
+        """`session`: the request is a turn of it."""
         self._parsed = parsed
         self._live = live
         self._facts = live.facts
@@ -65,7 +69,8 @@ class Relay:
         self._began = clock.monotonic()
         self._lease: Lease | None = None
         self._upstream: Answer | None = None
-        self._load_s: float | None = None
+        self._waited = _NO_WAIT
+        self._session = session
         self._started = False
         self.status: int | None = None
         self.error: str | None = None
@@ -83,16 +88,16 @@ class Relay:
         """End an answer from outside, in words."""
         await self._fail(error)
 
-    def record(self, session_id: str | None = None) -> Record:
+    def record(self) -> Record:
         """What is known of the request now."""
-        facts, live, lease = self._facts, self._live, self._lease
+        facts, live, lease, waited = self._facts, self._live, self._lease, self._waited
         return Record(
             id=live.id,
             time=live.time,
             model=lease.model.id if lease else live.model,
             backend=lease.model.backend if lease else None,
             client=live.client,
-            session_id=session_id,
+            session_id=self._session,
             local=lease.endpoint.local if lease else None,
             path=self._parsed.path,
             stream=self._parsed.stream,
@@ -100,7 +105,9 @@ class Relay:
             cached_tokens=facts.cached_tokens,
             completion_tokens=facts.tokens,
             tokens_counted=facts.counted,
-            load_ms=_ms(self._load_s),
+            queue_ms=_ms(waited.queue_s) or None,
+            load_ms=_ms(waited.load_s),
+            evicted=waited.evicted,
             ttft_ms=self._ttft_ms(),
             duration_ms=_ms(self._clock.monotonic() - self._began),
             tok_per_sec=facts.tok_per_sec(),
@@ -113,7 +120,9 @@ class Relay:
     async def _answer(self) -> None:
         try:
             # Kept on self at once: a cancellation right after must find it to release it.
-            self._lease = self._manager.try_acquire(self._parsed.model)
+            self._lease = self._manager.try_acquire(
+                self._parsed.model, in_session=self._session is not None
+            )
             if self._lease is None:
                 await self._patiently(self._acquire(), self._loading_comment)
             lease = self._lease
@@ -139,8 +148,10 @@ class Relay:
                 self._lease.release()
 
     async def _acquire(self) -> None:
-        self._lease = await self._manager.acquire(self._parsed.model)
-        self._load_s = self._lease.load_s
+        self._lease = await self._manager.acquire(
+            self._parsed.model, in_session=self._session is not None
+        )
+        self._waited = self._lease.waited or _NO_WAIT
 
     async def _open(self, lease: Lease) -> None:
         stream = self._stream_upstream
@@ -265,8 +276,7 @@ class Relay:
         return max(LEAST_S, self._began + self._options.hold_s - self._clock.monotonic())
 
     def _loading_comment(self) -> bytes:
-        progress = self._manager.progress(self._parsed.model)
-        return b": loading\n\n" if progress is None else b": loading %d%%\n\n" % (progress * 100)
+        return _comment(self._manager.peek(self._parsed.model))
 
     async def _comment_forever(self, comment: Callable[[], bytes]) -> None:
         while True:
@@ -341,7 +351,9 @@ class Relay:
         share = _NO_SHARE if self.use is None else self.use.so_far()
         return {
             "request_id": self._live.id,
-            "load_ms": _ms(self._load_s),
+            "queue_ms": _ms(self._waited.queue_s) or None,
+            "load_ms": _ms(self._waited.load_s),
+            "evicted": list(self._waited.evicted),
             "ttft_ms": self._ttft_ms(),
             "duration_ms": _ms(self._clock.monotonic() - self._began),
             "tok_per_sec": facts.tok_per_sec(),
@@ -392,6 +404,19 @@ class Relay:
             f"{lease.model.id} broke off its answer: {lost}",
             hint="Its own log may say why. Asking again may help.",
         )
+
+
+def _comment(model: ModelInfo | None) -> bytes:
+    """What a stream's client may be told while it waits for a model."""
+    if model is None or model.state != "loading":
+        return b": waiting\n\n"
+    if model.waits_for:
+        names = "".join(c if c.isprintable() else "?" for c in ", ".join(model.waits_for))
+        return f": waiting for {names}\n\n".encode()
+    words = [f"{model.progress:.0%}"] if model.progress is not None else []
+    if model.eta_s:
+        words.append(f"about {math.ceil(model.eta_s)} s left")
+    return b": loading %s\n\n" % ", ".join(words).encode() if words else b": loading\n\n"
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -41,6 +41,12 @@ class ModelInfo:
     """Why the last load failed or the engine was lost, while `state` is failed."""
     progress: float | None = None
     """0 to 1 while loading, if the engine tells."""
+    eta_s: float | None = None
+    """Seconds until it is loaded, from earlier loads; waiting for memory is not in it."""
+    waits_for: tuple[str, ...] = ()
+    """Models in use, or held for a session, that its load waits for."""
+    queued: int = 0
+    """Requests that wait for it."""
     loaded_ctx: int | None = None
     """Context in tokens that the running engine gives one request."""
     last_used: datetime | None = None

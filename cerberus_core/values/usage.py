@@ -27,8 +27,12 @@ class Record:
     completion_tokens: int | None = None
     tokens_counted: bool = False
     """The engine told no usage: `completion_tokens` counts the pieces that were relayed."""
+    queue_ms: int | None = None
+    """Time it waited for other requests, or for models that had to leave; None: it did not."""
     load_ms: int | None = None
-    """Time the request waited for its model to load; None when it was there."""
+    """Time it waited for its model to load; None when it was there."""
+    evicted: tuple[str, ...] = ()
+    """Models that left memory for it."""
     ttft_ms: int | None = None
     duration_ms: int | None = None
     tok_per_sec: float | None = None

@@ -25,7 +25,15 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 def model(**facts: object) -> dict[str, object]:
     unknown = {"problem": None, "failure": None, "detail": None, "size_mib": None, "ctx": None}
-    return {**unknown, "loaded_ctx": None, "state": "unloaded", "capabilities": ["chat"], **facts}
+    return {
+        **unknown,
+        "loaded_ctx": None,
+        "waits_for": [],
+        "eta_s": None,
+        "state": "unloaded",
+        "capabilities": ["chat"],
+        **facts,
+    }
 
 
 def request(**facts: object) -> dict[str, object]:

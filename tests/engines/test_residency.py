@@ -74,10 +74,12 @@ def test_what_is_on_its_way_counts_as_taken() -> None:
     assert isinstance(decide(want(400), here, [host(899)]), Wait)
 
 
-def test_a_held_one_leaves_last() -> None:
-    here = [resident("held", 500, idle_s=900, held=True), resident("b", 500, idle_s=1)]
+def test_a_held_one_is_waited_for_where_nobody_else_will_do() -> None:
+    here = [resident("held", 500, idle_s=900, held_s=7), resident("b", 500, idle_s=1)]
     assert leaving(decide(want(400), here, [host(0)])) == ["b"]
-    assert leaving(decide(want(900), here, [host(0)])) == ["b", "held"]
+    assert decide(want(900), here, [host(0)]) == Wait(("held",), 7)
+    alone = [resident("held", 1, held_s=7), resident("busy", 1, busy=True)]
+    assert decide(want(1, exclusive=True), alone, [host(9)]) == Wait(("held", "busy"), 7)
 
 
 def test_a_pinned_one_never_leaves_and_is_named() -> None:
@@ -147,7 +149,7 @@ residents = st.lists(
         loading=st.booleans(),
         busy=st.booleans(),
         pinned=st.booleans(),
-        held=st.booleans(),
+        held_s=st.sampled_from([0.0, 5.0]),
         idle_s=st.floats(0, 1e6),
         reload_s=st.floats(0, 1e3),
         group=st.sampled_from([None, "x", "y"]),
@@ -186,7 +188,7 @@ def test_what_holds_for_every_state(
     if isinstance(decision, MakeRoom):
         gone = [by_name[model] for model, _ in decision.leave]
         assert gone
-        assert not any(each.busy or each.pinned or each.loading for each in gone)
+        assert not any(each.busy or each.pinned or each.loading or each.held_s for each in gone)
         after = [each for each in here if each not in gone]
         freed = tuple(
             attrs.evolve(
@@ -206,9 +208,10 @@ def test_what_holds_for_every_state(
                 assert decide(asked, again, less, max_loaded=most) != Go()
     elif isinstance(decision, Wait):
         assert decision.busy
-        assert all(by_name[model].busy or by_name[model].loading for model in decision.busy)
+        named = [by_name[model] for model in decision.busy]
+        assert all(each.busy or each.loading or each.held_s for each in named)
         # Once they are done and idle, it is not a matter of waiting any more.
-        done = [attrs.evolve(each, busy=False, loading=False) for each in here]
+        done = [attrs.evolve(each, busy=False, loading=False, held_s=0.0) for each in here]
         seen = tuple(
             attrs.evolve(
                 pool,

@@ -22,6 +22,7 @@ class Paper:
         self.house, self.model, self.mib, self.facts = house, model, mib, facts
         self.here = True
         self.asked = 0
+        self.told = 0
 
     def resident(self, footprint: Footprint) -> Resident | None:
         return Resident(model=self.model, footprint=footprint, **self.facts) if self.here else None
@@ -30,6 +31,9 @@ class Paper:
         self.asked += 1
         if not self.facts.get("busy"):
             self.go()
+
+    def tell(self) -> None:
+        self.told += 1
 
     def done(self) -> None:
         """Its last request has ended."""

@@ -4,7 +4,7 @@ const minutesAgo = (n) => new Date(Date.now() - n * 60_000).toISOString();
 const model = (id, change) => ({
   id, backend: id.slice(0, id.indexOf("/")), name: id.slice(id.indexOf("/") + 1), local: true, managed: true,
   size_mib: null, ctx: null, capabilities: ["chat", "completion"], problem: null, detail: null, state: "unloaded",
-  failure: null, progress: null, loaded_ctx: null, last_used: null, in_flight: 0, host: "local", ...change,
+  failure: null, progress: null, eta_s: null, waits_for: [], queued: 0, loaded_ctx: null, last_used: null, in_flight: 0, host: "local", ...change,
 });
 
 export const makeModels = () => [
@@ -30,7 +30,7 @@ export const makeNotices = () => [
 const record = (change) => ({
   id: "", time: minutesAgo(1), model: "llamacpp/SmolLM2-135M-Instruct-Q4_1", backend: "llamacpp", client: "openai-python/2.8", session_id: null,
   local: true, path: "/v1/chat/completions", stream: true, prompt_tokens: 412, cached_tokens: null, completion_tokens: 128, tokens_counted: false,
-  load_ms: null, ttft_ms: 182, duration_ms: 4021, tok_per_sec: 34.23, energy_j: null, energy_gpu_j: null, energy_cpu_j: null, energy: null, tok_per_j: null, status: 200, error: null, host: "local", ...change,
+  queue_ms: null, load_ms: null, evicted: [], ttft_ms: 182, duration_ms: 4021, tok_per_sec: 34.23, energy_j: null, energy_gpu_j: null, energy_cpu_j: null, energy: null, tok_per_j: null, status: 200, error: null, host: "local", ...change,
 });
 
 export const makeRecords = (n = 22) =>

@@ -9,7 +9,7 @@ import type { RequestRecord } from "../src/lib/api/types";
 const encoder = new TextEncoder();
 const data = (chunk: unknown) => `data: ${JSON.stringify(chunk)}\n\n`;
 const delta = (content: string, finish_reason: string | null = null) => data({ choices: [{ delta: { content }, finish_reason }] });
-const USAGE = { completion_tokens: 2, cerberus: { ttft_ms: 182, tok_per_sec: 34.23, load_ms: 1200, duration_ms: 4021, energy_j: null } };
+const USAGE = { completion_tokens: 2, cerberus: { ttft_ms: 182, tok_per_sec: 34.23, queue_ms: 300, load_ms: 1200, duration_ms: 4021, energy_j: null } };
 const WHOLE = ": loading llamacpp/x\n\n" + delta("Grüße") + delta("!", "stop") + data({ choices: [], usage: USAGE }) + "data: [DONE]\n\n";
 
 /** A response whose body comes in these pieces. */
@@ -110,7 +110,7 @@ describe("the conversation", () => {
     expect(body).toMatchObject({ model: "m", stream: true, stream_options: { include_usage: true }, messages: [{ role: "user", content: "hello" }] });
     const { answer } = chat.turns[0] as Turn;
     expect([answer.state, answer.content, chat.draft]).toEqual(["done", "Grüße!", "twice"]);
-    expect(answer.stats.join(" ").replaceAll("\u00a0", " ")).toBe("TTFT 182 ms 34.2 tok/s 2 tokens 4.02 s loaded in 1.20 s");
+    expect(answer.stats.join(" ").replaceAll("\u00a0", " ")).toBe("TTFT 182 ms 34.2 tok/s 2 tokens 4.02 s waited 300 ms loaded in 1.20 s");
   });
 
   it("stop is no error, and a 401 signs out", async () => {

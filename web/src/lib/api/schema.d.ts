@@ -417,6 +417,7 @@ export interface components {
             capabilities?: ("chat" | "completion" | "embed" | "rerank" | "vision")[];
             ctx?: number | null;
             detail?: string | null;
+            eta_s?: number | null;
             failure?: string | null;
             host?: string;
             id: string;
@@ -428,9 +429,11 @@ export interface components {
             name: string;
             problem?: string | null;
             progress?: number | null;
+            queued?: number;
             size_mib?: number | null;
             /** @enum {string} */
             state?: "unloaded" | "loading" | "ready" | "draining" | "failed";
+            waits_for?: string[];
         };
         /** Models */
         Models: {
@@ -506,6 +509,7 @@ export interface components {
             energy_gpu_j?: number | null;
             energy_j?: number | null;
             error?: string | null;
+            evicted?: string[];
             host?: string;
             id: string;
             load_ms?: number | null;
@@ -513,6 +517,7 @@ export interface components {
             model: string;
             path?: string;
             prompt_tokens?: number | null;
+            queue_ms?: number | null;
             session_id?: string | null;
             status?: number | null;
             stream?: boolean;

@@ -13,6 +13,8 @@ export interface Receipt {
   request_id?: string | null;
   ttft_ms?: number | null;
   tok_per_sec?: number | null;
+  /** For its turn, or for models that had to leave. */
+  queue_ms?: number | null;
   load_ms?: number | null;
   duration_ms?: number | null;
   energy_j?: number | null;
