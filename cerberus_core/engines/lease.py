@@ -1,5 +1,6 @@
 """The right to use a loaded model for one request."""
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 import attrs
@@ -35,6 +36,11 @@ class Lease:
     """Afterwards the model is kept for its session's next turn for so long."""
     _life: "Life" = attrs.field(repr=False)
     _held: bool = attrs.field(default=True, init=False)
+
+    @property
+    def cards(self) -> Set[str] | None:
+        """The GPUs that the model sits on; None where that is unknown, or there is none."""
+        return self._life.cards
 
     def release(self) -> None:
         """Give it back; harmless twice."""

@@ -80,6 +80,8 @@ class Life:
         self._load_asked = False
         self.evicted: list[tuple[str, str]] = []
         """Who left for the last load, and why."""
+        self.cards: frozenset[str] | None = None
+        """The GPUs that it sits on, once it was measured there."""
         self.load_s = 1.0
         """What the last load took, in seconds."""
         self._wake = asyncio.Event()
@@ -267,6 +269,7 @@ class Life:
         self._failure = None
         self._progress = None
         self._load_began = None
+        self.cards = None
         self._set("loading")
         try:
             with anyio.CancelScope() as self._loading:

@@ -12,7 +12,7 @@ from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Estimate, Eviction, Plan, PoolInfo
 
-from .footprints import Expected, Footprints
+from .footprints import HOST, Expected, Footprints
 from .life import Life
 from .pools import Pools, spread
 from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
@@ -145,6 +145,7 @@ class Memory:
         await anyio.to_thread.run_sync(learn)
         if taken and life.endpoint is not None:
             self._expected[model.id] = taken
+            life.cards = frozenset(taken.keys() - {HOST}) or None
 
 
 def _told(

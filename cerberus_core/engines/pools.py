@@ -56,22 +56,17 @@ def gpu_pool(gpu: GPU) -> Pool | None:
     if gpu.mem_total_mib is None or gpu.mem_used_mib is None:
         return None
     return Pool(
-        name=pool_name(gpu),
+        name=gpu.card,
         total=gpu.mem_total_mib,
         free=max(0, gpu.mem_total_mib - gpu.mem_used_mib),
         budget=max(0, gpu.mem_total_mib - GPU_MARGIN_MIB),
     )
 
 
-def pool_name(gpu: GPU) -> str:
-    """`nvidia0`, `amd1`: two vendors may sit in one machine."""
-    return f"{gpu.vendor}{gpu.index}"
-
-
 def on_gpus(gpus: Sequence[GPU], pids: Sequence[int]) -> Mapping[str, int]:
     """What the processes hold of each card, where it tells."""
     return {
-        pool_name(gpu): sum(mib for pid in pids if (mib := (gpu.processes or {}).get(pid)))
+        gpu.card: sum(mib for pid in pids if (mib := (gpu.processes or {}).get(pid)))
         for gpu in gpus
     }
 

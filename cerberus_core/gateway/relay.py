@@ -131,7 +131,7 @@ class Relay:
             self._live.model = lease.model.id
             self._check_capability(lease)
             if self._energy is not None and lease.endpoint.local:
-                self.use = self._energy.begin(self._facts)
+                self.use = self._energy.begin(self._facts, lease.cards)
             try:
                 if self._parsed.stream:
                     await self._patiently(self._open(lease), lambda: KEEP_ALIVE)

@@ -5,7 +5,7 @@ step of a source brought is split among those who were there. Once every source
 was read after its end, what it has got is final, and whoever ended it is told.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Literal, Protocol
 
 import attrs
@@ -58,6 +58,8 @@ class Reading:
 
     source: str
     kind: Kind
+    card: str | None = None
+    """Of a GPU: its name, as models that sit on it know it."""
     sample: Sample | None
     step: Step | None
 
@@ -65,12 +67,15 @@ class Reading:
 class Use:
     """One request that is being answered."""
 
-    def __init__(self, ledger: "Ledger", begin: float, counted: Counted) -> None:
+    def __init__(
+        self, ledger: "Ledger", begin: float, counted: Counted, cards: Set[str] | None = None
+    ) -> None:
         self.begin = begin
         self.ended: float | None = None
         self.rate = 0.0
         self._ledger = ledger
         self._counted = counted
+        self._cards = cards
         self._tokens = 0
         self._told: Callable[[Share], None] | None = None
         self._joules: dict[Kind, float] = {}
@@ -111,6 +116,10 @@ class Use:
         tokens = max(self._counted.pieces, self._tokens_at_end or 0)
         self.rate = max(0, tokens - self._tokens) / seconds
         self._tokens = tokens
+
+    def draws(self, card: str | None) -> bool:
+        """Whether it may have used what the source brought; a meter of no card is everybody's."""
+        return card is None or self._cards is None or card in self._cards
 
     def span(self, step: Step) -> Span | None:
         begin = max(step.start, self.begin)
@@ -165,11 +174,14 @@ class Ledger:
         """Readings are needed: somebody is answered, or waits for a final share."""
         return any(not use.settled for use in self._uses)
 
-    def begin(self, counted: Counted) -> Use | None:
-        """A request begins to use a model that runs here; None where nothing is metered."""
+    def begin(self, counted: Counted, cards: Set[str] | None = None) -> Use | None:
+        """A request begins to use a model that runs here; None where nothing is metered.
+
+        `cards`: those that the model sits on; None: nobody knows, it may be any.
+        """
         if not self.metering:
             return None
-        use = Use(self, self.now(), counted)
+        use = Use(self, self.now(), counted, cards)
         self._uses.append(use)
         self._wake()
         return use
@@ -213,7 +225,11 @@ class Ledger:
         self._uses.clear()
 
     def _share_out(self, reading: Reading, step: Step, sample: Sample) -> None:
-        spans = [(use, span) for use in self._uses if (span := use.span(step)) is not None]
+        spans = [
+            (use, span)
+            for use in self._uses
+            if use.draws(reading.card) and (span := use.span(step)) is not None
+        ]
         baseline = self._baselines.setdefault(reading.source, Baseline())
         idle_w = baseline.watts
         seconds = step.end - step.start

@@ -234,7 +234,8 @@ class Monitor:
         integrator = source.integrators.setdefault(key, Integrator())
         step = None if sample is None else integrator.take(sample)
         name = f"{source.name}/{key}"
-        return Reading(source=name, kind=source.kind, sample=sample, step=step)
+        card = next((gpu.card for gpu in source.gpus if gpu.id == key), None)
+        return Reading(source=name, kind=source.kind, card=card, sample=sample, step=step)
 
 
 def _unread(gpu: GPU, problem: str) -> GPU:

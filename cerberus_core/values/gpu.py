@@ -41,6 +41,11 @@ class GPU:
     """Why it could not be read now."""
     host: str = "local"
 
+    @property
+    def card(self) -> str:
+        """`nvidia0`, `amd1`: two vendors may sit in one machine."""
+        return f"{self.vendor}{self.index}"
+
 
 @attrs.frozen(kw_only=True)
 class EnergyReading:

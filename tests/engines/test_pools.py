@@ -1,9 +1,19 @@
 """Cards as pools, and what servers and drivers tell of them."""
 
+import asyncio
+import os
+
+import anyio
+import pytest
+
+from cerberus_core.engines import Manager, Policies, Pools
 from cerberus_core.engines.footprints import lay_out
 from cerberus_core.engines.pools import GPU_MARGIN_MIB, gpu_pool, on_gpus, spread
 from cerberus_core.engines.residency import Pool
+from cerberus_core.testing import FakeClock
 from cerberus_core.values import GPU, Estimate
+from tests.engines.conftest import ToyBackend
+from tests.gpu.cards import Cards, monitor
 
 
 def card(index: int, **facts: object) -> GPU:
@@ -40,3 +50,23 @@ def test_an_estimate_goes_to_the_cards_and_what_is_too_much_to_the_host() -> Non
     assert lay_out(Estimate(weights_mib=500), TWO) == {"nvidia0": 300, "nvidia1": 100, "host": 100}
     assert lay_out(Estimate(weights_mib=200, on_gpu=False), TWO) == {"host": 200}
     assert lay_out(Estimate(weights_mib=200), [HOST]) == {"host": 200}
+
+
+@pytest.mark.anyio
+async def test_a_lease_knows_the_cards_that_its_model_sits_on(
+    clock: FakeClock, backend: ToyBackend
+) -> None:
+    backend.processes = lambda _: [os.getpid()]  # type: ignore[method-assign]
+    facts = {"mem_total_mib": 8000, "mem_used_mib": 500}
+    cards = Cards(card(0, processes={os.getpid(): 300}, **facts), card(1, processes={}, **facts))
+    made = monitor(clock, cards)
+    await made.look()
+    manager = Manager({"toy": backend}, policies=Policies(), clock=clock, pools=Pools(made))
+    with anyio.fail_after(10):
+        async with manager.running():
+            lease = await manager.acquire("toy/a")
+            while lease.cards is None:
+                await asyncio.sleep(0)
+            assert lease.cards == {"nvidia0"}
+            lease.release()
+    await made.aclose()

@@ -250,6 +250,25 @@ async def test_two_overlapping_requests_add_up_to_the_meter() -> None:
     assert so_far.energy_j == pytest.approx(a.energy_j, rel=0.5)
 
 
+async def test_a_request_pays_for_the_cards_that_its_model_sits_on() -> None:
+    clock, shares = FakeClock(), dict[str, Share]()
+    cards, zones = Cards(card(0, energy_j=0.0), card(1, energy_j=0.0)), Zones(package=0.0)
+    made = monitor(clock, cards, zones)
+    await learned(clock, made, idle=lambda _: None)
+    asked = {"a": {"cards0"}, "b": {"cards1"}, "anywhere": None}
+    for name, where in asked.items():
+        use = made.ledger.begin(Answer(), where)
+        assert use is not None
+        await clock.advance(0.5)
+        cards.change(0, energy_j=(cards.gpus[0].energy_j or 0) + 100)
+        cards.change(1, energy_j=(cards.gpus[1].energy_j or 0) + 30)  # a game's, say
+        zones.joules["package"] += 7
+        use.end(5, lambda share, name=name: shares.update({name: share}))
+        await made.refresh()
+    told = {name: (share.gpu_j, share.cpu_j) for name, share in shares.items()}
+    assert told == {"a": (100, 7), "b": (30, 7), "anywhere": (130, 7)}
+
+
 async def test_one_request_alone_is_measured() -> None:
     clock, cards, shares = FakeClock(), Cards(card(energy_j=0.0)), list[Share]()
     made = monitor(clock, cards)
