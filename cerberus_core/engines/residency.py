@@ -123,6 +123,24 @@ def decide(
     return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
 
 
+def hopeless(
+    want: Want,
+    residents: Iterable[Resident],
+    pools: Sequence[Pool],
+    *,
+    max_loaded: int | None = None,
+) -> Refuse | None:
+    """What no waiting changes: only pinned models stay, everybody else has left all memory."""
+    pinned = [other for other in residents if other.pinned and other.model != want.model]
+    decision = decide(want, pinned, all_back(pools), max_loaded=max_loaded)
+    return decision if isinstance(decision, Refuse) else None
+
+
+def all_back(pools: Iterable[Pool]) -> list[Pool]:
+    """The pools as if nothing but models, as they are counted, took any of them."""
+    return [attrs.evolve(pool, free=pool.total) for pool in pools]
+
+
 def clash(want: Want | Resident, other: Resident) -> bool:
     """Whether rules forbid the two to live together."""
     return want.exclusive or other.exclusive or want.group != other.group

@@ -18,7 +18,19 @@ import structlog
 from cerberus_core.errors import NoRoom
 from cerberus_core.platform import Clock
 
-from .residency import Decision, Footprint, Go, MakeRoom, Pool, Refuse, Resident, Want, decide
+from .residency import (
+    Decision,
+    Footprint,
+    Go,
+    MakeRoom,
+    Pool,
+    Refuse,
+    Resident,
+    Want,
+    all_back,
+    decide,
+    hopeless,
+)
 
 POLL_S = 0.25
 """How often memory is looked at while it comes back."""
@@ -138,32 +150,40 @@ class Room:
             if ticket.let_in.done():
                 continue
             # Asked anew for each: the last one may have taken what was left.
-            decision = self._decide(ticket.want, await self._pools())
+            pools = await self._pools()
+            decision = self._decide(ticket.want, pools)
             if ticket.let_in.done():
                 continue
             if isinstance(decision, Go):
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
-            elif self._leaving:
+                continue
+            never = self._hopeless(ticket.want, pools)
+            if never is not None:
+                ticket.let_in.set_exception(_no_room(ticket.want, never))
+                continue
+            if self._leaving:
                 first = False  # `changed` tells when they have left
-            elif now < self._settled_at + self._rules.settle_s:
-                again = POLL_S  # their memory is not all back yet
+                continue
+            if now < self._settled_at + self._rules.settle_s:
+                # Their memory is not all back yet. Where that alone is missing, it is waited for.
+                decision = self._decide(ticket.want, all_back(pools))
+                again = POLL_S
+            if isinstance(decision, Go):
                 first = False
             elif isinstance(decision, Refuse):
                 ticket.let_in.set_exception(_no_room(ticket.want, decision))
             elif first:
                 # Others behind may only take what is free: nobody is sent away for them before.
                 first = False
-                again = self._make_room(ticket, decision, now)
+                again = _sooner(again, self._make_room(ticket, decision, now))
         return again
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
             ticket.waits_for = ()
-            ticket.evicted += decision.leave
             for model, why in decision.leave:
-                _log.info("evicted", model=model, why=why)
-                self._send_away(model)
+                self._send_away(model, ticket, why)
             return None
         assert not isinstance(decision, Go | Refuse)
         ticket.waits_for = decision.busy
@@ -172,10 +192,13 @@ class Room:
             return left
         for model in decision.busy:
             if model not in self._promised:
-                self._send_away(model)
+                waited = now - ticket.began
+                self._send_away(model, ticket, f"{ticket.want.model} has waited for {waited:.0f} s")
         return None
 
-    def _send_away(self, model: str) -> None:
+    def _send_away(self, model: str, ticket: _Ticket, why: str) -> None:
+        _log.info("evicted", model=model, why=why)
+        ticket.evicted.append((model, why))
         self._leaving.add(model)
         self._tenants()[model].ask_unload()
 
@@ -196,6 +219,10 @@ class Room:
         residents = self._residents().values()
         return decide(want, residents, pools, max_loaded=self._rules.max_loaded)
 
+    def _hopeless(self, want: Want, pools: Sequence[Pool]) -> Refuse | None:
+        residents = self._residents().values()
+        return hopeless(want, residents, pools, max_loaded=self._rules.max_loaded)
+
     async def _pause(self, seconds: float | None) -> None:
         if seconds is None:
             await self._wake.wait()
@@ -209,6 +236,10 @@ class Room:
             tasks.start_soon(alarm)
             await self._wake.wait()
             tasks.cancel_scope.cancel()
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:

@@ -148,7 +148,7 @@ async def test_models_in_use_are_waited_for_and_then_asked_to_leave(house: House
     assert busy.here, "its request goes on"
     busy.done()
     await house.clock.advance(0.25)
-    assert task.done()
+    assert task.result() == [("busy", "a has waited for 30 s")]
 
 
 async def test_one_that_falls_idle_in_time_makes_room_at_once(house: House) -> None:
@@ -195,6 +195,34 @@ async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:
     await house.rest()
     with pytest.raises(NoRoom, match="There is no room for a: 500 MiB of host are missing"):
         task.result()
+
+
+async def test_what_can_never_fit_is_refused_at_once_whoever_is_leaving(house: House) -> None:
+    house.add("busy", 700, busy=True)
+    first = house.ask("a", 600)
+    await house.clock.advance(31)  # it was asked to leave, and still answers
+    never = house.ask("b", 1500)
+    await house.rest()
+    assert (first.done(), never.done()) == (False, True)
+    with pytest.raises(NoRoom):
+        never.result()
+    first.cancel()
+
+
+async def test_nobody_waits_for_memory_that_would_not_be_enough(house: House) -> None:
+    old = house.add("old", 400, idle_s=90)
+    house.add("other", 400, idle_s=10)
+    house.comes_back = False
+    old.ask_unload()  # by hand, just now
+    house.comes_back = True
+    task = house.ask("a", 700)
+    await house.rest()
+    assert not house.models["other"].here, "it has to leave in any case"
+    await house.clock.advance(2)
+    assert not task.done()
+    house.free += 400
+    await house.clock.advance(0.25)
+    assert [model for model, _ in task.result()] == ["other"]
 
 
 async def test_a_plan_tells_and_does_nothing(house: House) -> None:
