@@ -145,6 +145,7 @@ class Life:
             busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
             pinned=self.policy.pinned,
             idle_s=now - self._idle_since,
+            ready_s=now - self._ready_at,
             reload_s=self.load_s,
             group=self.policy.group,
             exclusive=self.policy.exclusive,

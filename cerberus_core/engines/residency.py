@@ -37,6 +37,8 @@ class Resident:
     held: bool = False
     """Kept for an agent's next turn; leaves only if nobody else will do."""
     idle_s: float = 0.0
+    ready_s: float = 0.0
+    """How long it has been there."""
     reload_s: float = 1.0
     """What its return would cost."""
     group: str | None = None
@@ -67,9 +69,11 @@ class MakeRoom:
 
 @attrs.frozen
 class Wait:
-    """Only models in use stand in the way: wait for these."""
+    """Only models in use stand in the way: wait for any of these."""
 
     busy: tuple[str, ...]
+    leave: tuple[str, ...] = ()
+    """Where waiting has taken too long: these are enough, and no more than that."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,21 +110,31 @@ def decide(
     idle = [other for other in movable if not (other.busy or other.loading)]
     forced = [other for other in clashing if other in idle]
     if len(forced) < len(clashing) or not asked.enough(idle):
-        return Wait(tuple(_in_the_way(asked, clashing, movable, idle)))
-    leaving = list(forced)
-    candidates = sorted((other for other in idle if other not in forced), key=_worth_keeping)
-    for candidate in candidates:
-        if asked.enough(leaving):
-            break
-        leaving.append(candidate)
-    # The last ones taken may have made some of the first ones needless.
-    for candidate in [other for other in leaving if other not in forced]:
-        rest = [other for other in leaving if other is not candidate]
-        if asked.enough(rest):
-            leaving = rest
+        in_the_way = tuple(_in_the_way(asked, clashing, movable, idle))
+        return Wait(in_the_way, _in_the_end(asked, clashing, movable, idle))
+    leaving = _fewest(asked, forced, sorted(idle, key=_worth_keeping))
     if not leaving:
         return Go()
     return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
+
+
+def _fewest(
+    asked: "_Room", forced: Sequence[Resident], candidates: Iterable[Resident]
+) -> list[Resident]:
+    """`forced`, and of the candidates the first ones that are needed for enough room."""
+    leaving = list(forced)
+    for candidate in candidates:
+        if asked.enough(leaving):
+            break
+        if candidate not in leaving:
+            leaving.append(candidate)
+    # The last ones taken may have made some of the first ones needless: who is in use stays first.
+    taken = [other for other in leaving if other not in forced]
+    for candidate in sorted(taken, key=lambda other: not other.busy):
+        rest = [other for other in leaving if other is not candidate]
+        if asked.enough(rest):
+            leaving = rest
+    return leaving
 
 
 def hopeless(
@@ -198,6 +212,18 @@ def _in_the_way(
     if not asked.enough(idle):
         return [other.model for other in busy]
     return [other.model for other in clashing if other in busy]
+
+
+def _in_the_end(
+    asked: _Room, clashing: list[Resident], movable: list[Resident], idle: list[Resident]
+) -> tuple[str, ...]:
+    """Of those in use the fewest that have to leave; who has been there longest comes first."""
+    loading = [other for other in movable if other.loading]
+    busy = [other for other in movable if not (other in idle or other in loading)]
+    busy.sort(key=lambda other: -other.ready_s)
+    forced = [other for other in clashing if other not in loading]
+    leave = _fewest(asked, forced, [*sorted(idle, key=_worth_keeping), *busy])
+    return tuple(other.model for other in busy if other in leave) if asked.enough(leave) else ()
 
 
 def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:

@@ -190,10 +190,9 @@ class Room:
         left = ticket.began + self._rules.max_wait_s - now
         if left > 0:
             return left
-        for model in decision.busy:
-            if model not in self._promised:
-                waited = now - ticket.began
-                self._send_away(model, ticket, f"{ticket.want.model} has waited for {waited:.0f} s")
+        for model in decision.leave:
+            waited = now - ticket.began
+            self._send_away(model, ticket, f"{ticket.want.model} has waited for {waited:.0f} s")
         return None
 
     def _send_away(self, model: str, ticket: _Ticket, why: str) -> None:

@@ -62,10 +62,23 @@ def test_a_small_one_is_spared_where_a_big_one_makes_all_the_room() -> None:
 
 def test_a_model_in_use_is_waited_for() -> None:
     here = [resident("busy", 500, busy=True)]
-    assert decide(want(400), here, [host(0)]) == Wait(("busy",))
+    assert decide(want(400), here, [host(0)]) == Wait(("busy",), ("busy",))
     assert decide(want(400), [resident("coming", 500, loading=True)], [host(400)]) == Wait(
         ("coming",)
     )
+
+
+def test_of_those_in_use_only_as_many_as_must_leave_in_the_end_the_longest_there_first() -> None:
+    here = [
+        resident("new", 300, busy=True, ready_s=5),
+        resident("old", 300, busy=True, ready_s=60),
+        resident("small", 100, busy=True, ready_s=90),
+        resident("idle", 100, idle_s=1),
+    ]
+    asked = Want(model="asked", footprint={"host": 350})
+    assert decide(asked, here, [host(0)]) == Wait(("new", "old", "small"), ("old",))
+    coming = [resident("busy", 100, busy=True), resident("coming", 900, loading=True)]
+    assert decide(asked, coming, [host(900)]) == Wait(("busy", "coming"))
 
 
 def test_what_is_on_its_way_counts_as_taken() -> None:
@@ -105,7 +118,7 @@ def test_what_others_hold_can_not_be_had() -> None:
 
 def test_one_that_lives_alone() -> None:
     here = [resident("a", 1), resident("b", 1, busy=True)]
-    assert decide(want(1, exclusive=True), here, [host(9_000)]) == Wait(("b",))
+    assert decide(want(1, exclusive=True), here, [host(9_000)]) == Wait(("b",), ("b",))
     here = [resident("a", 1), resident("b", 1)]
     assert leaving(decide(want(1, exclusive=True), here, [host(9_000)])) == ["a", "b"]
     assert leaving(decide(want(1), [resident("x", 1, exclusive=True)], [host(9_000)])) == ["x"]
@@ -207,6 +220,9 @@ def test_what_holds_for_every_state(
     elif isinstance(decision, Wait):
         assert decision.busy
         assert all(by_name[model].busy or by_name[model].loading for model in decision.busy)
+        # Of those who have to leave in the end none is spared for nothing.
+        assert all(by_name[m].busy and not by_name[m].pinned for m in decision.leave)
+        assert set(decision.leave) <= set(decision.busy)
         # Once they are done and idle, it is not a matter of waiting any more.
         done = [attrs.evolve(each, busy=False, loading=False) for each in here]
         seen = tuple(
