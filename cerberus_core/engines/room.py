@@ -35,6 +35,8 @@ from .residency import (
 POLL_S = 0.25
 """How often memory is looked at while it comes back."""
 
+NOTHING: Mapping[str, Footprint] = {}
+
 _log = structlog.get_logger("engines")
 
 
@@ -146,38 +148,55 @@ class Room:
         now = self._clock.monotonic()
         again: float | None = None
         first = True
+        claimed: dict[str, Footprint] = {}
         for ticket in list(self._tickets):
             if ticket.let_in.done():
                 continue
             # Asked anew for each: the last one may have taken what was left.
             pools = await self._pools()
-            decision = self._decide(ticket.want, pools)
+            decision = self._decide(ticket.want, pools, claimed)
             if ticket.let_in.done():
                 continue
             if isinstance(decision, Go):
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
                 continue
-            never = self._hopeless(ticket.want, pools)
-            if never is not None:
-                ticket.let_in.set_exception(_no_room(ticket.want, never))
-                continue
-            if self._leaving:
-                first = False  # `changed` tells when they have left
-                continue
-            if now < self._settled_at + self._rules.settle_s:
-                # Their memory is not all back yet. Where that alone is missing, it is waited for.
-                decision = self._decide(ticket.want, all_back(pools))
-                again = POLL_S
-            if isinstance(decision, Go):
+            after = self._not_yet(ticket, decision, pools, claimed, now, first=first)
+            again = min((s for s in (again, after) if s is not None), default=None)
+            if not ticket.let_in.done():
                 first = False
-            elif isinstance(decision, Refuse):
-                ticket.let_in.set_exception(_no_room(ticket.want, decision))
-            elif first:
-                # Others behind may only take what is free: nobody is sent away for them before.
-                first = False
-                again = _sooner(again, self._make_room(ticket, decision, now))
+            if ticket.evicted:
+                # They left for it: what they held is not for those behind.
+                claimed[ticket.want.model] = ticket.want.footprint
         return again
+
+    def _not_yet(
+        self,
+        ticket: _Ticket,
+        decision: Decision,
+        pools: Sequence[Pool],
+        claimed: Mapping[str, Footprint],
+        now: float,
+        *,
+        first: bool,
+    ) -> float | None:
+        """For one that can't be let in now; the seconds after which to look again."""
+        never = self._hopeless(ticket.want, pools)
+        if never is not None:
+            ticket.let_in.set_exception(_no_room(ticket.want, never))
+            return None
+        if self._leaving:
+            return None  # `changed` tells when they have left
+        if now < self._settled_at + self._rules.settle_s:
+            # The memory of those who left is not all back yet. Is it all that is missing?
+            decision = self._decide(ticket.want, all_back(pools), claimed)
+            if isinstance(decision, Go):
+                return POLL_S
+        if isinstance(decision, Refuse):
+            ticket.let_in.set_exception(_no_room(ticket.want, decision))
+            return None
+        # Others behind may only take what is free: nobody is sent away for them before.
+        return self._make_room(ticket, decision, now) if first else None
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
@@ -201,8 +220,11 @@ class Room:
         self._leaving.add(model)
         self._tenants()[model].ask_unload()
 
-    def _residents(self) -> dict[str, Resident]:
-        residents: dict[str, Resident] = {}
+    def _residents(self, claimed: Mapping[str, Footprint] = NOTHING) -> dict[str, Resident]:
+        residents: dict[str, Resident] = {
+            model: Resident(model=model, footprint=footprint, loading=True)
+            for model, footprint in claimed.items()
+        }
         for model, tenant in self._tenants().items():
             promised = self._promised.get(model)
             if promised is not None:
@@ -214,8 +236,10 @@ class Room:
                 residents[model] = attrs.evolve(resident, busy=True) if leaving else resident
         return residents
 
-    def _decide(self, want: Want, pools: Sequence[Pool]) -> Decision:
-        residents = self._residents().values()
+    def _decide(
+        self, want: Want, pools: Sequence[Pool], claimed: Mapping[str, Footprint] = NOTHING
+    ) -> Decision:
+        residents = self._residents(claimed).values()
         return decide(want, residents, pools, max_loaded=self._rules.max_loaded)
 
     def _hopeless(self, want: Want, pools: Sequence[Pool]) -> Refuse | None:
@@ -235,10 +259,6 @@ class Room:
             tasks.start_soon(alarm)
             await self._wake.wait()
             tasks.cancel_scope.cancel()
-
-
-def _sooner(one: float | None, other: float | None) -> float | None:
-    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:

@@ -167,6 +167,21 @@ async def test_who_needs_nobody_to_leave_may_pass_the_one_that_waits(house: Hous
     assert (big.done(), small.done()) == (False, True)
 
 
+async def test_room_that_is_made_for_one_is_not_taken_by_those_behind(house: House) -> None:
+    short, long = house.add("short", 500, busy=True), house.add("long", 500, busy=True)
+    first = house.ask("first", 800)
+    await house.clock.advance(31)
+    assert (short.asked, long.asked) == (1, 1)
+    behind = house.ask("behind", 400)
+    short.done()
+    await house.clock.advance(6)
+    assert not behind.done(), "what is free now was made free for the first"
+    long.done()
+    await house.clock.advance(0.25)
+    assert (first.done(), behind.done()) == (True, False)
+    behind.cancel()
+
+
 async def test_one_that_gives_up_is_forgotten(house: House) -> None:
     busy = house.add("busy", 700, busy=True)
     task = house.ask("a", 600)
