@@ -71,6 +71,8 @@ class Life:
         self._load_asked = False
         self.evicted: list[tuple[str, str]] = []
         """Who left for the last load, and why."""
+        self.left_at = float("-inf")
+        """When it was unloaded last."""
         self.load_s = 1.0
         """What the last load took, in seconds."""
         self._wake = asyncio.Event()
@@ -332,6 +334,7 @@ class Life:
         except Exception as error:  # noqa: BLE001 - foreign code; the state must go on
             _log.warning("unload_failed", model=self.model.id, error=str(error))
         self.endpoint = None
+        self.left_at = self._clock.monotonic()
         if self.model.managed:
             self.model = attrs.evolve(self.model, state="unloaded")  # until it is listed anew
         self._unload_asked = False
