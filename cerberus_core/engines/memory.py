@@ -117,6 +117,7 @@ class Memory:
 
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
         backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        endpoint = life.endpoint
         now = self._clock.now()
         try:
             told = await backend.taken(model)
@@ -130,6 +131,8 @@ class Memory:
                 taken = spread(told, await self._pools.look())
             else:
                 taken = await self._pools.taken(pids)
+        if life.state != "ready" or life.endpoint is not endpoint:
+            taken = {}  # some of it has left already
 
         def learn() -> None:
             if taken:
@@ -138,7 +141,7 @@ class Memory:
                 self._footprints.learn_load(model.id, plan, load_s, now)
 
         await anyio.to_thread.run_sync(learn)
-        if taken and life.endpoint is not None:
+        if taken and life.endpoint is endpoint:
             self._expected[model.id] = taken
 
 
