@@ -16,7 +16,14 @@ import anyio
 import attrs
 import structlog
 
-from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, NoRoom, Unavailable
+from cerberus_core.errors import (
+    CerberusError,
+    EngineLost,
+    LoadFailed,
+    NoRoom,
+    Overloaded,
+    Unavailable,
+)
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
@@ -27,6 +34,11 @@ from .residency import Footprint, Resident
 
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
+
+MOST_RETRY_S = 60
+"""Nobody is told to come back later than that."""
+_NEWER = 0.2
+"""Weight of the newest turn against those before."""
 
 _log = structlog.get_logger("engines")
 
@@ -71,6 +83,8 @@ class Life:
         self._load_asked = False
         self.evicted: list[tuple[str, str]] = []
         """Who left for the last load, and why."""
+        self._turn_s: float | None = None
+        """How long it takes until the next one of the queue has its turn."""
         self.left_at = float("-inf")
         """When it was unloaded last."""
         self.load_s = 1.0
@@ -118,7 +132,11 @@ class Life:
             return 0.0
         began = self._clock.monotonic()
         self._refuse_while_backing_off()
-        place = self.queue.join()
+        try:
+            place = self.queue.join()
+        except Overloaded as error:
+            error.retry_after_s = self._retry_after_s()
+            raise
         self._wake.set()
         await self.queue.wait(place)
         if self.endpoint is None:  # lost between the word and this step
@@ -128,9 +146,14 @@ class Life:
 
     def leave(self) -> None:
         """Count a request out. Idleness starts here, not when it began."""
+        now = self._clock.monotonic()
+        if len(self.queue):
+            turn_s = now - self._idle_since
+            before = turn_s if self._turn_s is None else self._turn_s
+            self._turn_s = before + (turn_s - before) * _NEWER
         self.queue.leave()
         self._last_used = self._clock.now()
-        self._idle_since = self._clock.monotonic()
+        self._idle_since = now
         if self.in_flight == 0:
             self._idle(self)
             if self._unload_asked:
@@ -391,6 +414,12 @@ class Life:
         left = self._retry_at - self._clock.monotonic()
         if self.state == "failed" and left > 0:
             self._refuse(left)
+
+    def _retry_after_s(self) -> int:
+        """When those who wait now will have had their turn, roughly."""
+        load_s = self.load_s if self.state != "ready" else 0.0
+        turns_s = len(self.queue) * (self._turn_s or 0.0) if self.queue.limit is not None else 0.0
+        return min(max(1, math.ceil(load_s + turns_s)), MOST_RETRY_S)
 
     def _unloaded_meanwhile(self) -> Unavailable:
         return Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")

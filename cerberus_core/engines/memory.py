@@ -60,6 +60,7 @@ class Memory:
             return
         want, _ = await self._want(life)
         self._expected[life.model.id] = want.footprint
+        life.load_s = self._load_s(life) or life.load_s
         life.evicted = await self._room.admit(want)
         try:
             yield

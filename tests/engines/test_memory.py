@@ -7,7 +7,9 @@ from typing import cast
 import pytest
 
 from cerberus_core.engines import Manager, Policies, Pools
+from cerberus_core.engines.footprints import Footprints
 from cerberus_core.engines.residency import Pool
+from cerberus_core.errors import Overloaded
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import Estimate, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
@@ -61,3 +63,22 @@ async def test_what_a_model_takes_while_it_leaves_is_not_learned(clock: FakeCloc
                 break
             await asyncio.sleep(0.01)
         assert plan.footprint == {"host": 400}
+
+
+async def test_who_is_sent_away_during_a_load_hears_how_long_loads_take(clock: FakeClock) -> None:
+    backend = ToyBackend()
+    backend.gate = asyncio.Event()
+    footprints = Footprints()
+    footprints.learn_load("toy/a", LoadPlan(), 6.5, clock.now())
+    manager = Manager(
+        {"toy": backend}, policies=Policies(queue_limit=1), clock=clock, footprints=footprints
+    )
+    async with manager.running():
+        waiting = asyncio.create_task(manager.acquire("toy/a"))
+        while not backend.calls["load"]:
+            await asyncio.sleep(0)
+        with pytest.raises(Overloaded) as caught:
+            await manager.acquire("toy/a")
+        assert caught.value.retry_after_s == 7
+        backend.gate.set()
+        (await waiting).release()
