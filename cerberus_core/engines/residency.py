@@ -190,14 +190,27 @@ class _Room:
         return short
 
     def _available(self, pool: Pool, leaving: Sequence[Resident]) -> int:
-        name = pool.name
-        gone = {other.model for other in leaving}
-        staying = [other for other in self.others if other.model not in gone]
+        return min(self._free(pool, leaving), self._within(pool, leaving))
+
+    def who_holds(self, pool: Pool, leaving: Sequence[Resident]) -> str:
+        """What keeps the pool from having more once `leaving` have left."""
+        if self._within(pool, leaving) <= self._free(pool, leaving):
+            return f"all models together may take {pool.budget} MiB of it"
+        ours = sum(o.footprint.get(pool.name, 0) for o in self.others if not o.loading)
+        return f"other programs hold {max(0, pool.total - pool.free - ours)} MiB of it"
+
+    def _free(self, pool: Pool, leaving: Sequence[Resident]) -> int:
         # What is on its way into memory is not seen there yet: count it as taken.
-        free = pool.free - sum(o.footprint.get(name, 0) for o in staying if o.loading)
-        free += sum(o.footprint.get(name, 0) for o in leaving if not o.loading)
-        within = pool.budget - sum(o.footprint.get(name, 0) for o in staying)
-        return min(free, within)
+        coming = sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving) if o.loading)
+        going = sum(o.footprint.get(pool.name, 0) for o in leaving if not o.loading)
+        return pool.free - coming + going
+
+    def _within(self, pool: Pool, leaving: Sequence[Resident]) -> int:
+        return pool.budget - sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving))
+
+    def _staying(self, leaving: Sequence[Resident]) -> list[Resident]:
+        gone = {other.model for other in leaving}
+        return [other for other in self.others if other.model not in gone]
 
 
 def _worth_keeping(resident: Resident) -> tuple[bool, float]:
@@ -231,11 +244,12 @@ def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:
     pinned = [other.model for other in asked.others if other.pinned]
     if not missing:
         return Refuse(why=f"{_names(pinned)} is pinned, and no more may be loaded", missing={})
+    held = [asked.who_holds(pool, movable) for pool in asked.pools if pool.name in missing]
     parts = [f"{mib} MiB of {name}" for name, mib in sorted(missing.items())]
     why = f"{' and '.join(parts)} are missing even with every other model unloaded"
     if pinned:
         why += f" but the pinned {_names(pinned)}"
-    return Refuse(why=why, missing=missing)
+    return Refuse(why="; ".join([why, *held]), missing=missing)
 
 
 def _reason(other: Resident, want: Want, forced: list[Resident]) -> str:

@@ -35,6 +35,8 @@ from .residency import (
 POLL_S = 0.25
 """How often memory is looked at while it comes back."""
 
+RETRY_S = 10
+"""When asking again may help where other programs hold the memory."""
 NOTHING: Mapping[str, Footprint] = {}
 
 _log = structlog.get_logger("engines")
@@ -193,7 +195,9 @@ class Room:
             if isinstance(decision, Go):
                 return POLL_S
         if isinstance(decision, Refuse):
-            ticket.let_in.set_exception(_no_room(ticket.want, decision))
+            error = _no_room(ticket.want, decision)
+            error.retry_after_s = RETRY_S  # others hold the memory, for now
+            ticket.let_in.set_exception(error)
             return None
         # Others behind may only take what is free: nobody is sent away for them before.
         return self._make_room(ticket, decision, now) if first else None

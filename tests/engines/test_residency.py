@@ -99,6 +99,7 @@ def test_a_pinned_one_never_leaves_and_is_named() -> None:
     assert decision.missing == {"host": 500}
     assert "p" in decision.why
     assert "500 MiB of host" in decision.why
+    assert "other programs hold 9400 MiB of it" in decision.why
 
 
 def test_the_budget_holds_even_where_more_is_free() -> None:
@@ -108,6 +109,7 @@ def test_the_budget_holds_even_where_more_is_free() -> None:
     decision = decide(want(901), here, [host(9_000, budget=900)])
     assert isinstance(decision, Refuse)
     assert decision.missing == {"host": 1}
+    assert "all models together may take 900 MiB of it" in decision.why
 
 
 def test_what_others_hold_can_not_be_had() -> None:

@@ -134,8 +134,9 @@ async def test_memory_that_does_not_come_back_is_no_reason_to_wait_for_ever(hous
     house.comes_back = False
     task = house.ask("a", 800)
     await house.clock.advance(6)
-    with pytest.raises(NoRoom, match="200 MiB of host"):
+    with pytest.raises(NoRoom, match=r"200 MiB of host.* hold 400 MiB of it") as caught:
         task.result()
+    assert caught.value.retry_after_s == 10
 
 
 async def test_models_in_use_are_waited_for_and_then_asked_to_leave(house: House) -> None:
@@ -208,8 +209,11 @@ async def test_one_that_is_cancelled_as_it_is_let_in_takes_nothing(house: House)
 async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:
     task = house.ask("a", 1500)
     await house.rest()
-    with pytest.raises(NoRoom, match="There is no room for a: 500 MiB of host are missing"):
+    with pytest.raises(
+        NoRoom, match="There is no room for a: 500 MiB of host are missing"
+    ) as caught:
         task.result()
+    assert caught.value.retry_after_s is None, "waiting doesn't help"
 
 
 async def test_what_can_never_fit_is_refused_at_once_whoever_is_leaving(house: House) -> None:
