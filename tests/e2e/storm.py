@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import math
 import random
@@ -18,20 +17,8 @@ import attrs
 import httpx
 import psutil
 
-PLUGINS = Path(__file__).parents[2] / "plugins"
 EVERY_S = 0.02
 _MIB = 1 << 20
-
-
-def stand_in(plugin: str, module: str, name: str) -> Any:
-    """The class of a stand-in from a plugin's tests."""
-    path = PLUGINS / f"cerberus-{plugin}" / "tests" / f"{module}.py"
-    spec = importlib.util.spec_from_file_location(module, path)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return getattr(found, name)
 
 
 @attrs.define

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.conftest import StartBox
-from tests.e2e.storm import stand_in
+from tests.stand_ins import stand_in
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def ask(model: str, *, stream: bool = False) -> dict[str, Any]:
 
 @pytest.fixture
 async def ollama() -> AsyncIterator[Any]:
-    async with stand_in("ollama", "fake_ollama", "FakeOllama")() as server:
+    async with stand_in("ollama", "fake_ollama").FakeOllama() as server:
         server.overhead = 0
         for name, mib in (("keeper:1b", 284), ("other:1b", 384), ("huge:1b", 984)):
             server.install(name, mib << 20, ctx=128)  # 16 MiB for its context

@@ -15,7 +15,8 @@ from anyio.to_thread import run_sync as in_thread
 from cerberus_llamacpp.testing import copy_gguf
 
 from tests.e2e.conftest import gone_within, start_daemon, stop_daemon
-from tests.e2e.storm import Storm, Watch, stand_in
+from tests.e2e.storm import Storm, Watch
+from tests.stand_ins import stand_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -53,8 +54,8 @@ async def test_a_storm_stays_within_the_budget_and_hurts_nobody(
     folder.mkdir()
     for name in "abc":
         copy_gguf(starter_model, folder / f"{name}.gguf", {"test.name": name})
-    ollama = stand_in("ollama", "fake_ollama", "FakeOllama")()
-    lmstudio = stand_in("lmstudio", "fake_lmstudio", "FakeLMStudio")()
+    ollama = stand_in("ollama", "fake_ollama").FakeOllama()
+    lmstudio = stand_in("lmstudio", "fake_lmstudio").FakeLMStudio()
     ollama.overhead, ollama.unload_looks = 20 << 20, 2
     ollama.install("one:1b", MODEL_MIB << 20, ctx=128)
     ollama.install("huge:70b", 2 * BUDGET_MIB << 20)

@@ -8,6 +8,7 @@ github.com/ollama/ollama, the place of each named below. `/v1` is OpenAI's, as
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,6 +35,8 @@ class FakeOllama:
         """What a load takes."""
         self.word_s = 0.0
         """What a word of an answer takes."""
+        self.hold: Callable[[Any, int], Awaitable[None]] | None = None
+        """Awaited after each word of a stream, with what was asked and the word's number."""
         self.answering: Counter[str] = Counter()
         self.hurt: list[str] = []
         """Models that were to leave while they answered."""
@@ -303,8 +306,14 @@ class FakeOllama:
             return
         if body.get("stream_options", {}).get("include_usage"):
             pieces.append({"choices": [], "usage": usage})
+
+        async def word_said(number: int) -> None:
+            await asyncio.sleep(self.word_s)
+            if self.hold is not None:
+                await self.hold(body, number)
+
         events = [f"data: {json.dumps(base | piece)}\n\n" for piece in pieces]
-        await self._stream(w, "text/event-stream", [*events, "data: [DONE]\n\n"], self.word_s)
+        await self._stream(w, "text/event-stream", [*events, "data: [DONE]\n\n"], word_said)
 
     async def _json(self, w: asyncio.StreamWriter, value: Any, status: int = 200) -> None:
         await self._write(w, status, json.dumps(value).encode(), "application/json; charset=utf-8")
@@ -317,14 +326,19 @@ class FakeOllama:
         await w.drain()
 
     async def _stream(
-        self, w: asyncio.StreamWriter, kind: str, pieces: list[str], piece_s: float = 0.0
+        self,
+        w: asyncio.StreamWriter,
+        kind: str,
+        pieces: list[str],
+        said: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         head = f"HTTP/1.1 200 X\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n"
         w.write(f"{head}connection: close\r\n\r\n".encode())
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             data = piece.encode()
             w.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             await w.drain()
-            await asyncio.sleep(piece_s)
+            if said is not None:
+                await said(number)
         w.write(b"0\r\n\r\n")
         await w.drain()
