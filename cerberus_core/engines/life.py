@@ -108,9 +108,13 @@ class Life:
             failure=self._failure,
             progress=progress.fraction if progress else None,
             loaded_ctx=self.endpoint.ctx if self.endpoint else None,
-            last_used=self._last_used,
+            last_used=self._shown_last_used(),
             in_flight=self.in_flight,
         )
+
+    def _shown_last_used(self) -> datetime | None:
+        """Not a time to come, where the clock was set back meanwhile."""
+        return None if self._last_used is None else min(self._last_used, self._clock.now())
 
     @property
     def in_flight(self) -> int:

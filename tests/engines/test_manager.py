@@ -548,3 +548,30 @@ async def test_a_list_that_was_asked_before_an_unload_does_not_bring_the_model_b
         assert not life.model.loaded, "a load would take it for one that needs no room"
         await clock.advance(6)
         assert (await state(manager)).state == "unloaded"
+
+
+@pytest.mark.parametrize("hours", [9, -9])
+async def test_a_jump_of_the_time_of_day_neither_unloads_nor_shows_a_use_to_come(
+    start: Start, backend: ToyBackend, clock: FakeClock, hours: int
+) -> None:
+    async with start(ttl_s=60) as manager:
+        (await manager.acquire("toy/a")).release()
+        (await manager.acquire("toy/b")).release()
+        used_at = clock.now()
+        lease = await manager.acquire("toy/a")
+        await clock.advance(30)
+        clock.jump(hours * 3600)
+        await clock.advance(20)
+        assert backend.calls["unload"] == 0, "50 s have passed, whatever the clock on the wall says"
+        idle = await state(manager, "toy/b")
+        assert idle.last_used == min(used_at, clock.now())
+        await clock.advance(50)
+        assert (await state(manager, "toy/b")).state == "unloaded"
+        assert (await state(manager, "toy/a")).state == "ready", "it is in use"
+        lease.release()
+        assert (await state(manager, "toy/a")).last_used == clock.now()
+        clock.jump(-hours * 3600)
+        await clock.advance(59)
+        assert (await state(manager, "toy/a")).state == "ready"
+        await clock.advance(2)
+        assert (await state(manager, "toy/a")).state == "unloaded"

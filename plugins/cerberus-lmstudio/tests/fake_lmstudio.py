@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class FakeLMStudio:
         """What a load takes."""
         self.word_s = 0.0
         """What a word of an answer takes."""
+        self.hold: Callable[[Any, int], Awaitable[None]] | None = None
+        """Awaited after each word of a stream, with what was asked and the word's number."""
         self.answering: Counter[str] = Counter()
         self.hurt: list[str] = []
         """Instances that were to leave while they answered."""
@@ -231,10 +234,12 @@ class FakeLMStudio:
         pieces.append({"choices": [choice | {"delta": {}, "finish_reason": "stop"}]})
         if body.get("stream_options", {}).get("include_usage"):
             pieces.append({"choices": [], "usage": usage})
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             w.write(f"data: {json.dumps(base | piece)}\n\n".encode())
             await w.drain()
             await asyncio.sleep(self.word_s)
+            if self.hold is not None:
+                await self.hold(body, number)
         w.write(b"data: [DONE]\n\n")
         await w.drain()
 
