@@ -135,15 +135,17 @@ class Memory:
         if life.state != "ready" or life.endpoint is not endpoint:
             taken = {}  # some of it has left already
 
-        def learn() -> None:
-            if taken:
-                self._footprints.learn_taken(model.id, plan, taken, now)
+        def learn() -> Footprint:
             if load_s is not None:
                 self._footprints.learn_load(model.id, plan, load_s, now)
+            if not taken:
+                return taken
+            used = load_s is None
+            return self._footprints.learn_taken(model.id, plan, taken, now, used=used)
 
-        await anyio.to_thread.run_sync(learn)
-        if taken and life.endpoint is endpoint:
-            self._expected[model.id] = taken
+        learned = await anyio.to_thread.run_sync(learn)
+        if learned and life.endpoint is endpoint:
+            self._expected[model.id] = learned
 
 
 def _told(
