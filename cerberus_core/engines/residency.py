@@ -144,9 +144,15 @@ def hopeless(
     *,
     max_loaded: int | None = None,
 ) -> Refuse | None:
-    """What no waiting changes: only pinned models stay, everybody else has left all memory."""
+    """What no waiting changes: only pinned models stay, everybody else has left all memory.
+
+    A pool that isn't there may only be unreadable for a moment.
+    """
     pinned = [other for other in residents if other.pinned and other.model != want.model]
-    decision = decide(want, pinned, all_back(pools), max_loaded=max_loaded)
+    known = {pool.name: want.footprint.get(pool.name, 0) for pool in pools}
+    decision = decide(
+        attrs.evolve(want, footprint=known), pinned, all_back(pools), max_loaded=max_loaded
+    )
     return decision if isinstance(decision, Refuse) else None
 
 

@@ -18,6 +18,7 @@ from cerberus_core.engines.residency import (
     Want,
     clash,
     decide,
+    hopeless,
 )
 
 
@@ -145,9 +146,22 @@ def test_an_unknown_size_only_minds_the_rules() -> None:
 
 
 def test_a_pool_that_is_not_there_is_missing() -> None:
-    decision = decide(Want(model="new", footprint={"gpu0": 5}), [], [host(100)])
+    asked = Want(model="new", footprint={"gpu0": 5})
+    decision = decide(asked, [], [host(100)])
     assert isinstance(decision, Refuse)
     assert decision.missing == {"gpu0": 5}
+    assert hopeless(asked, [], [host(100)]) is None, "it may be back in a moment"
+
+
+def test_what_no_waiting_changes() -> None:
+    here = [resident("p", 500, pinned=True), resident("b", 400, busy=True)]
+    assert hopeless(want(500), here, [host(0, total=1000)]) is None
+    decision = hopeless(want(501), here, [host(0, total=1000)])
+    assert decision is not None
+    assert decision.missing == {"host": 1}
+    assert hopeless(want(0, exclusive=True), here, []) is not None
+    assert hopeless(want(0), here, [], max_loaded=1) is not None
+    assert hopeless(want(0), here, [], max_loaded=2) is None
 
 
 POOLS = ("host", "gpu0", "gpu1")
