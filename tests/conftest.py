@@ -39,6 +39,16 @@ SCANNED = [
 """What must not block the loop; a plugin's folder may be gone."""
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test has recorded as its `table` is shown, whether it passed or not."""
+    for kind in ("passed", "failed"):
+        for report in terminalreporter.stats.get(kind, ()):
+            for name, text in getattr(report, "user_properties", ()):
+                if name == "table" and report.when == "call":
+                    terminalreporter.section(report.nodeid)
+                    terminalreporter.write_line(str(text))
+
+
 @pytest.fixture(autouse=True)
 def blocking_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Code of Cerberus that blocks the event loop fails the test, even if somebody

@@ -35,6 +35,7 @@ class Catalog:
         self._clock = clock
         self._ttl_s = ttl_s
         self._lists: dict[str, list[ModelInfo]] = {}
+        self._of: dict[str, float] = {}
         self._asked_at: float | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -55,6 +56,10 @@ class Catalog:
         """Whether it has ever said which models it has."""
         return backend in self._lists
 
+    def of(self, backend: str) -> float:
+        """When its list was asked for; what happened later is not in it."""
+        return self._of.get(backend, 0.0)
+
     async def aclose(self) -> None:
         """Ask no more."""
         for task in self._asking.values():
@@ -67,6 +72,7 @@ class Catalog:
             await asyncio.wait(tasks, timeout=timeout)
 
     async def _ask(self, backend: Backend) -> None:
+        asked = self._clock.monotonic()
         try:
             with anyio.fail_after(LIST_LIMIT_S):
                 models = list(await backend.list())
@@ -88,6 +94,7 @@ class Catalog:
             )
         else:
             self._lists[backend.name] = models
+            self._of[backend.name] = asked
             self.problems.pop(backend.name, None)
         finally:
             self._asking.pop(backend.name, None)

@@ -48,7 +48,8 @@ class Footprints:
     ) -> Expected:
         """The learned one, else the estimate laid out over the pools."""
         taken = self._taken.get((model, plan_key(plan)))
-        if taken:
+        # Of a card that has gone since nothing was learned for the memories that are left.
+        if taken and taken.keys() <= {pool.name for pool in pools}:
             return Expected(taken, "learned")
         if estimate is None:
             return Expected({}, "unknown")
@@ -58,14 +59,23 @@ class Footprints:
         """Seconds that a load of it takes; None where it was never loaded."""
         return self._seconds.get((model, plan_key(plan)))
 
-    def learn_taken(self, model: str, plan: LoadPlan, taken: Footprint, now: datetime) -> None:
-        """Keep what a model really took. Blocking where there is a database."""
+    def learn_taken(
+        self, model: str, plan: LoadPlan, taken: Footprint, now: datetime, *, used: bool
+    ) -> Footprint:
+        """Keep what a model really took, and return what to count on from now on.
+
+        `used`: it has answered somebody. Before, not all of its memory is touched, so that
+        less says nothing. Blocking where there is a database.
+        """
         key = (model, plan_key(plan))
+        taken = believed(self._taken.get(key), taken, used=used)
         self._taken[key] = dict(taken)
+        self._write("DELETE FROM footprints WHERE model = ? AND plan = ?", [key])
         self._write(
             "INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)",
             [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()],
         )
+        return taken
 
     def learn_load(self, model: str, plan: LoadPlan, seconds: float, now: datetime) -> None:
         """Keep how long a load took. Blocking where there is a database."""
@@ -80,6 +90,14 @@ class Footprints:
     def _write(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         if self._database is not None:
             self._database.write(sql, rows)
+
+
+def believed(before: Footprint | None, seen: Footprint, *, used: bool) -> Footprint:
+    """More is believed at once, less by half, and not before the model was in use. Pure."""
+    if before is None or before.keys() != seen.keys():
+        return seen
+    part = 2 if used else 1
+    return {pool: max(mib, mib + (before[pool] - mib) // part) for pool, mib in seen.items()}
 
 
 def plan_key(plan: LoadPlan) -> str:

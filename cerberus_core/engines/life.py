@@ -16,7 +16,14 @@ import anyio
 import attrs
 import structlog
 
-from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, NoRoom, Unavailable
+from cerberus_core.errors import (
+    CerberusError,
+    EngineLost,
+    LoadFailed,
+    NoRoom,
+    Overloaded,
+    Unavailable,
+)
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
@@ -28,6 +35,11 @@ from .residency import Footprint, Resident
 
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
+
+MOST_RETRY_S = 60
+"""Nobody is told to come back later than that."""
+_NEWER = 0.2
+"""Weight of the newest turn against those before."""
 
 _log = structlog.get_logger("engines")
 
@@ -82,6 +94,10 @@ class Life:
         """Who left for the last load, and why."""
         self.cards: frozenset[str] | None = None
         """The GPUs that it sits on, once it was measured there."""
+        self._turn_s: float | None = None
+        """How long it takes until the next one of the queue has its turn."""
+        self.left_at = float("-inf")
+        """When it was unloaded last."""
         self.load_s = 1.0
         """What the last load took, in seconds."""
         self._wake = asyncio.Event()
@@ -107,9 +123,13 @@ class Life:
             waits_for=self._waits_for(self) if loading else (),
             queued=len(self.queue),
             loaded_ctx=self.endpoint.ctx if self.endpoint else None,
-            last_used=self._last_used,
+            last_used=self._shown_last_used(),
             in_flight=self.in_flight,
         )
+
+    def _shown_last_used(self) -> datetime | None:
+        """Not a time to come, where the clock was set back meanwhile."""
+        return None if self._last_used is None else min(self._last_used, self._clock.now())
 
     @property
     def in_flight(self) -> int:
@@ -131,7 +151,11 @@ class Life:
             return None
         began = self._clock.monotonic()
         self._refuse_while_backing_off()
-        place = self.queue.join()
+        try:
+            place = self.queue.join()
+        except Overloaded as error:
+            error.retry_after_s = self._retry_after_s()
+            raise
         self._wake.set()
         await self.queue.wait(place)
         if self.endpoint is None:  # lost between the word and this step
@@ -144,10 +168,15 @@ class Life:
 
         For `hold_s` seconds the model is kept for the next turn of the same session.
         """
+        now = self._clock.monotonic()
+        if len(self.queue):
+            turn_s = now - self._idle_since
+            before = turn_s if self._turn_s is None else self._turn_s
+            self._turn_s = before + (turn_s - before) * _NEWER
         self.queue.leave()
         self._last_used = self._clock.now()
-        self._idle_since = self._clock.monotonic()
-        self._held_until = max(self._held_until, self._idle_since + hold_s)
+        self._idle_since = now
+        self._held_until = max(self._held_until, now + hold_s)
         if self.in_flight == 0:
             self._idle(self)
             if self._unload_asked:
@@ -165,6 +194,7 @@ class Life:
             pinned=self.policy.pinned,
             held_s=max(0.0, self._held_until - now),
             idle_s=now - self._idle_since,
+            ready_s=now - self._ready_at,
             reload_s=self.load_s,
             group=self.policy.group,
             exclusive=self.policy.exclusive,
@@ -357,6 +387,7 @@ class Life:
         except Exception as error:  # noqa: BLE001 - foreign code; the state must go on
             _log.warning("unload_failed", model=self.model.id, error=str(error))
         self.endpoint = None
+        self.left_at = self._clock.monotonic()
         if self.model.managed:
             self.model = attrs.evolve(self.model, state="unloaded")  # until it is listed anew
         self._unload_asked = False
@@ -431,6 +462,12 @@ class Life:
         left = self._retry_at - self._clock.monotonic()
         if self.state == "failed" and left > 0:
             self._refuse(left)
+
+    def _retry_after_s(self) -> int:
+        """When those who wait now will have had their turn, roughly."""
+        load_s = self.load_s if self.state != "ready" else 0.0
+        turns_s = len(self.queue) * (self._turn_s or 0.0) if self.queue.limit is not None else 0.0
+        return min(max(1, math.ceil(load_s + turns_s)), MOST_RETRY_S)
 
     def _unloaded_meanwhile(self) -> Unavailable:
         return Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.abc
 import anyio.to_thread
+import attrs
 
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
@@ -241,8 +242,16 @@ class Manager:
                 f"{life.model.id} can't be used: {life.model.problem}", code="model_broken"
             )
 
+    def _as_left(self, model: ModelInfo) -> ModelInfo:
+        """A list that was asked for before we unloaded the model has it as it was then."""
+        life = self._lives.get(model.id)
+        if life is None or not model.managed or life.left_at < self._catalog.of(model.backend):
+            return model
+        return attrs.evolve(model, state="unloaded") if model.loaded else model
+
     async def _refresh(self, *, fresh: bool) -> None:
-        listed = await self._catalog.models(fresh=fresh)
+        told = await self._catalog.models(fresh=fresh)
+        listed = {model.id: self._as_left(model) for model in told.values()}
         if listed == self._listed and self._lives.keys() == listed.keys():
             return
         self._listed = listed

@@ -60,6 +60,7 @@ class Memory:
             return
         want, _ = await self._want(life)
         self._expected[life.model.id] = want.footprint
+        life.load_s = self.usual_load_s(life) or life.load_s
         life.evicted = await self._room.admit(want)
         try:
             yield
@@ -122,6 +123,7 @@ class Memory:
 
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
         backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        endpoint = life.endpoint
         now = self._clock.now()
         try:
             told = await backend.taken(model)
@@ -135,17 +137,21 @@ class Memory:
                 taken = spread(told, await self._pools.look())
             else:
                 taken = await self._pools.taken(pids)
+        if life.state != "ready" or life.endpoint is not endpoint:
+            taken = {}  # some of it has left already
 
-        def learn() -> None:
-            if taken:
-                self._footprints.learn_taken(model.id, plan, taken, now)
+        def learn() -> Footprint:
             if load_s is not None:
                 self._footprints.learn_load(model.id, plan, load_s, now)
+            if not taken:
+                return taken
+            used = load_s is None
+            return self._footprints.learn_taken(model.id, plan, taken, now, used=used)
 
-        await anyio.to_thread.run_sync(learn)
-        if taken and life.endpoint is not None:
-            self._expected[model.id] = taken
-            life.cards = frozenset(taken.keys() - {HOST}) or None
+        learned = await anyio.to_thread.run_sync(learn)
+        if learned and life.endpoint is endpoint:
+            self._expected[model.id] = learned
+            life.cards = frozenset(learned.keys() - {HOST}) or None
 
 
 def _told(

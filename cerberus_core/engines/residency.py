@@ -37,6 +37,8 @@ class Resident:
     held_s: float = 0.0
     """Kept for so long, for a session's next turn: is waited for if nobody else will do."""
     idle_s: float = 0.0
+    ready_s: float = 0.0
+    """How long it has been there."""
     reload_s: float = 1.0
     """What its return would cost."""
     group: str | None = None
@@ -67,9 +69,11 @@ class MakeRoom:
 
 @attrs.frozen
 class Wait:
-    """Only models in use, or held for a session, stand in the way: wait for these."""
+    """Only models in use, or held for a session, stand in the way: wait for any of these."""
 
     busy: tuple[str, ...]
+    leave: tuple[str, ...] = ()
+    """Where waiting has taken too long: these are enough, and no more than that."""
     again_s: float | None = None
     """Seconds until the first of them is held no longer."""
 
@@ -110,22 +114,58 @@ def decide(
     forced = [other for other in clashing if other in idle]
     if len(forced) < len(clashing) or not asked.enough(idle):
         held = [other for other in unused if other.held_s > 0]
-        again_s = min((other.held_s for other in held), default=None)
-        return Wait(tuple(_in_the_way(asked, clashing, movable, idle)), again_s)
-    leaving = list(forced)
-    candidates = sorted((other for other in idle if other not in forced), key=_worth_keeping)
-    for candidate in candidates:
-        if asked.enough(leaving):
-            break
-        leaving.append(candidate)
-    # The last ones taken may have made some of the first ones needless.
-    for candidate in [other for other in leaving if other not in forced]:
-        rest = [other for other in leaving if other is not candidate]
-        if asked.enough(rest):
-            leaving = rest
+        return Wait(
+            tuple(_in_the_way(asked, clashing, movable, idle)),
+            _in_the_end(asked, clashing, movable, idle),
+            min((other.held_s for other in held), default=None),
+        )
+    leaving = _fewest(asked, forced, sorted(idle, key=_worth_keeping))
     if not leaving:
         return Go()
     return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
+
+
+def _fewest(
+    asked: "_Room", forced: Sequence[Resident], candidates: Iterable[Resident]
+) -> list[Resident]:
+    """`forced`, and of the candidates the first ones that are needed for enough room."""
+    leaving = list(forced)
+    for candidate in candidates:
+        if asked.enough(leaving):
+            break
+        if candidate not in leaving:
+            leaving.append(candidate)
+    # The last ones taken may have made some of the first ones needless: who is in use stays first.
+    taken = [other for other in leaving if other not in forced]
+    for candidate in sorted(taken, key=lambda other: not other.busy):
+        rest = [other for other in leaving if other is not candidate]
+        if asked.enough(rest):
+            leaving = rest
+    return leaving
+
+
+def hopeless(
+    want: Want,
+    residents: Iterable[Resident],
+    pools: Sequence[Pool],
+    *,
+    max_loaded: int | None = None,
+) -> Refuse | None:
+    """What no waiting changes: only pinned models stay, everybody else has left all memory.
+
+    A pool that isn't there may only be unreadable for a moment.
+    """
+    pinned = [other for other in residents if other.pinned and other.model != want.model]
+    known = {pool.name: want.footprint.get(pool.name, 0) for pool in pools}
+    decision = decide(
+        attrs.evolve(want, footprint=known), pinned, all_back(pools), max_loaded=max_loaded
+    )
+    return decision if isinstance(decision, Refuse) else None
+
+
+def all_back(pools: Iterable[Pool]) -> list[Pool]:
+    """The pools as if nothing but models, as they are counted, took any of them."""
+    return [attrs.evolve(pool, free=pool.total) for pool in pools]
 
 
 def clash(want: Want | Resident, other: Resident) -> bool:
@@ -163,14 +203,27 @@ class _Room:
         return short
 
     def _available(self, pool: Pool, leaving: Sequence[Resident]) -> int:
-        name = pool.name
-        gone = {other.model for other in leaving}
-        staying = [other for other in self.others if other.model not in gone]
+        return min(self._free(pool, leaving), self._within(pool, leaving))
+
+    def who_holds(self, pool: Pool, leaving: Sequence[Resident]) -> str:
+        """What keeps the pool from having more once `leaving` have left."""
+        if self._within(pool, leaving) <= self._free(pool, leaving):
+            return f"all models together may take {pool.budget} MiB of it"
+        ours = sum(o.footprint.get(pool.name, 0) for o in self.others if not o.loading)
+        return f"other programs hold {max(0, pool.total - pool.free - ours)} MiB of it"
+
+    def _free(self, pool: Pool, leaving: Sequence[Resident]) -> int:
         # What is on its way into memory is not seen there yet: count it as taken.
-        free = pool.free - sum(o.footprint.get(name, 0) for o in staying if o.loading)
-        free += sum(o.footprint.get(name, 0) for o in leaving if not o.loading)
-        within = pool.budget - sum(o.footprint.get(name, 0) for o in staying)
-        return min(free, within)
+        coming = sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving) if o.loading)
+        going = sum(o.footprint.get(pool.name, 0) for o in leaving if not o.loading)
+        return pool.free - coming + going
+
+    def _within(self, pool: Pool, leaving: Sequence[Resident]) -> int:
+        return pool.budget - sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving))
+
+    def _staying(self, leaving: Sequence[Resident]) -> list[Resident]:
+        gone = {other.model for other in leaving}
+        return [other for other in self.others if other.model not in gone]
 
 
 def _worth_keeping(resident: Resident) -> float:
@@ -187,16 +240,30 @@ def _in_the_way(
     return [other.model for other in clashing if other in busy]
 
 
+def _in_the_end(
+    asked: _Room, clashing: list[Resident], movable: list[Resident], idle: list[Resident]
+) -> tuple[str, ...]:
+    """Of those in use or held the fewest that have to leave: held ones before those in use, and
+    who has been there longest."""
+    loading = [other for other in movable if other.loading]
+    busy = [other for other in movable if not (other in idle or other in loading)]
+    busy.sort(key=lambda other: (other.busy, -other.ready_s))
+    forced = [other for other in clashing if other not in loading]
+    leave = _fewest(asked, forced, [*sorted(idle, key=_worth_keeping), *busy])
+    return tuple(other.model for other in busy if other in leave) if asked.enough(leave) else ()
+
+
 def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:
     missing = asked.missing(movable)
     pinned = [other.model for other in asked.others if other.pinned]
     if not missing:
         return Refuse(why=f"{_names(pinned)} is pinned, and no more may be loaded", missing={})
+    held = [asked.who_holds(pool, movable) for pool in asked.pools if pool.name in missing]
     parts = [f"{mib} MiB of {name}" for name, mib in sorted(missing.items())]
     why = f"{' and '.join(parts)} are missing even with every other model unloaded"
     if pinned:
         why += f" but the pinned {_names(pinned)}"
-    return Refuse(why=why, missing=missing)
+    return Refuse(why="; ".join([why, *held]), missing=missing)
 
 
 def _reason(other: Resident, want: Want, forced: list[Resident]) -> str:

@@ -19,10 +19,26 @@ import structlog
 from cerberus_core.errors import NoRoom
 from cerberus_core.platform import Clock
 
-from .residency import Decision, Footprint, Go, MakeRoom, Pool, Refuse, Resident, Want, decide
+from .residency import (
+    Decision,
+    Footprint,
+    Go,
+    MakeRoom,
+    Pool,
+    Refuse,
+    Resident,
+    Want,
+    all_back,
+    decide,
+    hopeless,
+)
 
 POLL_S = 0.25
 """How often memory is looked at while it comes back."""
+
+RETRY_S = 10
+"""When asking again may help where other programs hold the memory."""
+NOTHING: Mapping[str, Footprint] = {}
 
 _log = structlog.get_logger("engines")
 
@@ -139,46 +155,73 @@ class Room:
         now = self._clock.monotonic()
         again: float | None = None
         first = True
+        claimed: dict[str, Footprint] = {}
         for ticket in list(self._tickets):
             if ticket.let_in.done():
                 continue
             # Asked anew for each: the last one may have taken what was left.
-            decision = self._decide(ticket.want, await self._pools())
+            pools = await self._pools()
+            decision = self._decide(ticket.want, pools, claimed)
             if ticket.let_in.done():
                 continue
             if isinstance(decision, Go):
                 self._note_wait(ticket, ())
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
-            elif self._leaving:
-                first = False  # `changed` tells when they have left
-            elif now < self._settled_at + self._rules.settle_s:
-                again = POLL_S  # their memory is not all back yet
+                continue
+            after = self._not_yet(ticket, decision, pools, claimed, now, first=first)
+            again = min((s for s in (again, after) if s is not None), default=None)
+            if not ticket.let_in.done():
                 first = False
-            elif isinstance(decision, Refuse):
-                ticket.let_in.set_exception(_no_room(ticket.want, decision))
-            elif first:
-                # Others behind may only take what is free: nobody is sent away for them before.
-                first = False
-                again = self._make_room(ticket, decision, now)
+            if ticket.evicted:
+                # They left for it: what they held is not for those behind.
+                claimed[ticket.want.model] = ticket.want.footprint
         return again
+
+    def _not_yet(
+        self,
+        ticket: _Ticket,
+        decision: Decision,
+        pools: Sequence[Pool],
+        claimed: Mapping[str, Footprint],
+        now: float,
+        *,
+        first: bool,
+    ) -> float | None:
+        """For one that can't be let in now; the seconds after which to look again."""
+        never = self._hopeless(ticket.want, pools)
+        if never is not None:
+            ticket.let_in.set_exception(_no_room(ticket.want, never))
+            return None
+        if self._leaving:
+            return None  # `changed` tells when they have left
+        if now < self._settled_at + self._rules.settle_s:
+            # The memory of those who left is not all back yet. Is it all that is missing?
+            decision = self._decide(ticket.want, all_back(pools), claimed)
+            if isinstance(decision, Go):
+                return POLL_S
+        if isinstance(decision, Refuse):
+            error = _no_room(ticket.want, decision)
+            error.retry_after_s = RETRY_S  # others hold the memory, for now
+            ticket.let_in.set_exception(error)
+            return None
+        # Others behind may only take what is free: nobody is sent away for them before.
+        return self._make_room(ticket, decision, now) if first else None
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
             self._note_wait(ticket, ())
-            ticket.evicted += decision.leave
             for model, why in decision.leave:
-                _log.info("evicted", model=model, why=why)
-                self._send_away(model)
+                self._send_away(model, ticket, why)
             return None
         assert not isinstance(decision, Go | Refuse)
         self._note_wait(ticket, decision.busy)
         left = ticket.began + self._rules.max_wait_s - now
         if left > 0:
             return left if decision.again_s is None else min(left, decision.again_s)
-        for model in decision.busy:
-            if model not in self._promised:
-                self._send_away(model)
+        for model in decision.leave:
+            waited = now - ticket.began
+            self._send_away(model, ticket, f"{ticket.want.model} has waited for {waited:.0f} s")
         return None
 
     def _note_wait(self, ticket: _Ticket, busy: tuple[str, ...]) -> None:
@@ -188,12 +231,17 @@ class Room:
             if tenant is not None:
                 tenant.tell()
 
-    def _send_away(self, model: str) -> None:
+    def _send_away(self, model: str, ticket: _Ticket, why: str) -> None:
+        _log.info("evicted", model=model, why=why)
+        ticket.evicted.append((model, why))
         self._leaving.add(model)
         self._tenants()[model].ask_unload()
 
-    def _residents(self) -> dict[str, Resident]:
-        residents: dict[str, Resident] = {}
+    def _residents(self, claimed: Mapping[str, Footprint] = NOTHING) -> dict[str, Resident]:
+        residents: dict[str, Resident] = {
+            model: Resident(model=model, footprint=footprint, loading=True)
+            for model, footprint in claimed.items()
+        }
         for model, tenant in self._tenants().items():
             promised = self._promised.get(model)
             if promised is not None:
@@ -205,9 +253,15 @@ class Room:
                 residents[model] = attrs.evolve(resident, busy=True) if leaving else resident
         return residents
 
-    def _decide(self, want: Want, pools: Sequence[Pool]) -> Decision:
-        residents = self._residents().values()
+    def _decide(
+        self, want: Want, pools: Sequence[Pool], claimed: Mapping[str, Footprint] = NOTHING
+    ) -> Decision:
+        residents = self._residents(claimed).values()
         return decide(want, residents, pools, max_loaded=self._rules.max_loaded)
+
+    def _hopeless(self, want: Want, pools: Sequence[Pool]) -> Refuse | None:
+        residents = self._residents().values()
+        return hopeless(want, residents, pools, max_loaded=self._rules.max_loaded)
 
     async def _pause(self, seconds: float | None) -> None:
         if seconds is None:

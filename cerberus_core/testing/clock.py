@@ -36,6 +36,10 @@ class FakeClock:
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._elapsed)
 
+    def jump(self, seconds: float) -> None:
+        """Set the time of day alone, forward or back: by hand, or in the sleep of the machine."""
+        self._start += timedelta(seconds=seconds)
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await asyncio.sleep(0)

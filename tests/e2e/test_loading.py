@@ -1,13 +1,16 @@
 """What a client sees of a load that takes its time, or fails (M05, M06)."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from cerberus_llamacpp.testing import write_gguf
 
 from tests.conftest import StartBox
+from tests.stand_ins import stand_in
 
 pytestmark = pytest.mark.anyio
 
@@ -67,13 +70,24 @@ async def test_after_the_hold_a_stream_gets_comments_and_then_a_typed_error(
     assert record.error is not None
 
 
-async def test_m05_a_silent_engine_is_given_up_by_name_and_the_model_can_be_tried_again(
-    start_box: StartBox, tmp_path: Path
+@pytest.mark.parametrize("stream", [True, False])
+async def test_m05_a_silent_engine_is_stopped_by_name_and_the_next_request_is_answered(
+    start_box: StartBox, tmp_path: Path, stream: bool
 ) -> None:
-    async with start_box(config(tmp_path, "exec sleep 600")) as box:
-        answer = await box.http.post("/v1/chat/completions", json=ASK)
+    ask = {**ASK, "stream": stream}
+    behaves = tmp_path / "behaves.json"
+    behaves.write_text("[{}]")
+    server = stand_in("llamacpp", "fake_llama_server").__file__
+    works = f"FAKE_LLAMA='{behaves}' exec '{sys.executable}' '{server}' \"$@\""
+    silent = 'test "$1" = --help && exit; exec sleep 600'
+    async with start_box(config(tmp_path, silent)) as box:
+        answer = await box.http.post("/v1/chat/completions", json=ask)
         assert answer.status_code == 503
-        assert "1 s" in answer.json()["error"]["message"]
-        (tmp_path / "engine").write_text("#!/bin/sh\necho second try >&2; exit 1\n")
-        again = await box.http.post("/v1/chat/completions", json=ASK)
-        assert "second try" in again.json()["error"]["message"]
+        assert "1 s (plugins.llamacpp.stall_s)" in answer.json()["error"]["message"]
+        assert psutil.Process().children(recursive=True) == []
+        (tmp_path / "engine").write_text(f"#!/bin/sh\n{works}\n")
+        again = await box.http.post("/v1/chat/completions", json=ask)
+        assert again.status_code == 200
+        assert '"stop"' in again.text
+        starts = (tmp_path / "calls.jsonl").read_text().splitlines()
+        assert len([start for start in starts if "--model" in start]) == 1

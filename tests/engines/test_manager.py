@@ -517,3 +517,61 @@ async def test_what_was_loaded_by_others_and_then_by_us_is_unloaded_once_it_is(
     async with manager.running():
         (await manager.acquire("toy/a")).release()
         assert (await manager.unload("toy/a")).state == "unloaded"
+
+
+async def test_a_list_that_was_asked_before_an_unload_does_not_bring_the_model_back(
+    clock: FakeClock,
+) -> None:
+    gate, asked = asyncio.Event(), asyncio.Event()
+
+    class Server(ToyBackend):
+        async def list(self) -> list[ModelInfo]:
+            rows = [
+                attrs.evolve(row, state="ready") if row.id in self.loaded else row
+                for row in await super().list()
+            ]
+            if self.loaded:
+                asked.set()
+                await gate.wait()
+            return rows
+
+    manager = Manager({"toy": Server()}, policies=Policies(), clock=clock)
+    async with manager.running(), anyio.create_task_group() as tasks:
+        await manager.load("toy/a")
+        await clock.advance(6)
+        tasks.start_soon(manager.models)
+        await asked.wait()
+        life = manager._lives["toy/a"]
+        await life.unload()
+        gate.set()
+        assert (await state(manager)).state == "unloaded", "as the list had it, it was there"
+        assert not life.model.loaded, "a load would take it for one that needs no room"
+        await clock.advance(6)
+        assert (await state(manager)).state == "unloaded"
+
+
+@pytest.mark.parametrize("hours", [9, -9])
+async def test_a_jump_of_the_time_of_day_neither_unloads_nor_shows_a_use_to_come(
+    start: Start, backend: ToyBackend, clock: FakeClock, hours: int
+) -> None:
+    async with start(ttl_s=60) as manager:
+        (await manager.acquire("toy/a")).release()
+        (await manager.acquire("toy/b")).release()
+        used_at = clock.now()
+        lease = await manager.acquire("toy/a")
+        await clock.advance(30)
+        clock.jump(hours * 3600)
+        await clock.advance(20)
+        assert backend.calls["unload"] == 0, "50 s have passed, whatever the clock on the wall says"
+        idle = await state(manager, "toy/b")
+        assert idle.last_used == min(used_at, clock.now())
+        await clock.advance(50)
+        assert (await state(manager, "toy/b")).state == "unloaded"
+        assert (await state(manager, "toy/a")).state == "ready", "it is in use"
+        lease.release()
+        assert (await state(manager, "toy/a")).last_used == clock.now()
+        clock.jump(-hours * 3600)
+        await clock.advance(59)
+        assert (await state(manager, "toy/a")).state == "ready"
+        await clock.advance(2)
+        assert (await state(manager, "toy/a")).state == "unloaded"

@@ -18,6 +18,7 @@ from cerberus_core.engines.residency import (
     Want,
     clash,
     decide,
+    hopeless,
 )
 
 
@@ -62,10 +63,23 @@ def test_a_small_one_is_spared_where_a_big_one_makes_all_the_room() -> None:
 
 def test_a_model_in_use_is_waited_for() -> None:
     here = [resident("busy", 500, busy=True)]
-    assert decide(want(400), here, [host(0)]) == Wait(("busy",))
+    assert decide(want(400), here, [host(0)]) == Wait(("busy",), ("busy",))
     assert decide(want(400), [resident("coming", 500, loading=True)], [host(400)]) == Wait(
         ("coming",)
     )
+
+
+def test_of_those_in_use_only_as_many_as_must_leave_in_the_end_the_longest_there_first() -> None:
+    here = [
+        resident("new", 300, busy=True, ready_s=5),
+        resident("old", 300, busy=True, ready_s=60),
+        resident("small", 100, busy=True, ready_s=90),
+        resident("idle", 100, idle_s=1),
+    ]
+    asked = Want(model="asked", footprint={"host": 350})
+    assert decide(asked, here, [host(0)]) == Wait(("new", "old", "small"), ("old",))
+    coming = [resident("busy", 100, busy=True), resident("coming", 900, loading=True)]
+    assert decide(asked, coming, [host(900)]) == Wait(("busy", "coming"))
 
 
 def test_what_is_on_its_way_counts_as_taken() -> None:
@@ -77,9 +91,9 @@ def test_what_is_on_its_way_counts_as_taken() -> None:
 def test_a_held_one_is_waited_for_where_nobody_else_will_do() -> None:
     here = [resident("held", 500, idle_s=900, held_s=7), resident("b", 500, idle_s=1)]
     assert leaving(decide(want(400), here, [host(0)])) == ["b"]
-    assert decide(want(900), here, [host(0)]) == Wait(("held",), 7)
+    assert decide(want(900), here, [host(0)]) == Wait(("held",), ("held",), 7)
     alone = [resident("held", 1, held_s=7), resident("busy", 1, busy=True)]
-    assert decide(want(1, exclusive=True), alone, [host(9)]) == Wait(("held", "busy"), 7)
+    assert decide(want(1, exclusive=True), alone, [host(9)]) == Wait(("held", "busy"), ("held", "busy"), 7)
 
 
 def test_a_pinned_one_never_leaves_and_is_named() -> None:
@@ -88,6 +102,7 @@ def test_a_pinned_one_never_leaves_and_is_named() -> None:
     assert decision.missing == {"host": 500}
     assert "p" in decision.why
     assert "500 MiB of host" in decision.why
+    assert "other programs hold 9400 MiB of it" in decision.why
 
 
 def test_the_budget_holds_even_where_more_is_free() -> None:
@@ -97,6 +112,7 @@ def test_the_budget_holds_even_where_more_is_free() -> None:
     decision = decide(want(901), here, [host(9_000, budget=900)])
     assert isinstance(decision, Refuse)
     assert decision.missing == {"host": 1}
+    assert "all models together may take 900 MiB of it" in decision.why
 
 
 def test_what_others_hold_can_not_be_had() -> None:
@@ -107,7 +123,7 @@ def test_what_others_hold_can_not_be_had() -> None:
 
 def test_one_that_lives_alone() -> None:
     here = [resident("a", 1), resident("b", 1, busy=True)]
-    assert decide(want(1, exclusive=True), here, [host(9_000)]) == Wait(("b",))
+    assert decide(want(1, exclusive=True), here, [host(9_000)]) == Wait(("b",), ("b",))
     here = [resident("a", 1), resident("b", 1)]
     assert leaving(decide(want(1, exclusive=True), here, [host(9_000)])) == ["a", "b"]
     assert leaving(decide(want(1), [resident("x", 1, exclusive=True)], [host(9_000)])) == ["x"]
@@ -132,9 +148,22 @@ def test_an_unknown_size_only_minds_the_rules() -> None:
 
 
 def test_a_pool_that_is_not_there_is_missing() -> None:
-    decision = decide(Want(model="new", footprint={"gpu0": 5}), [], [host(100)])
+    asked = Want(model="new", footprint={"gpu0": 5})
+    decision = decide(asked, [], [host(100)])
     assert isinstance(decision, Refuse)
     assert decision.missing == {"gpu0": 5}
+    assert hopeless(asked, [], [host(100)]) is None, "it may be back in a moment"
+
+
+def test_what_no_waiting_changes() -> None:
+    here = [resident("p", 500, pinned=True), resident("b", 400, busy=True)]
+    assert hopeless(want(500), here, [host(0, total=1000)]) is None
+    decision = hopeless(want(501), here, [host(0, total=1000)])
+    assert decision is not None
+    assert decision.missing == {"host": 1}
+    assert hopeless(want(0, exclusive=True), here, []) is not None
+    assert hopeless(want(0), here, [], max_loaded=1) is not None
+    assert hopeless(want(0), here, [], max_loaded=2) is None
 
 
 POOLS = ("host", "gpu0", "gpu1")
@@ -210,6 +239,10 @@ def test_what_holds_for_every_state(
         assert decision.busy
         named = [by_name[model] for model in decision.busy]
         assert all(each.busy or each.loading or each.held_s for each in named)
+        # Of those who have to leave in the end none is spared for nothing.
+        in_the_end = [by_name[model] for model in decision.leave]
+        assert all((each.busy or each.held_s) and not each.pinned for each in in_the_end)
+        assert set(decision.leave) <= set(decision.busy)
         # Once they are done and idle, it is not a matter of waiting any more.
         done = [attrs.evolve(each, busy=False, loading=False, held_s=0.0) for each in here]
         seen = tuple(

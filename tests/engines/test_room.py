@@ -138,8 +138,9 @@ async def test_memory_that_does_not_come_back_is_no_reason_to_wait_for_ever(hous
     house.comes_back = False
     task = house.ask("a", 800)
     await house.clock.advance(6)
-    with pytest.raises(NoRoom, match="200 MiB of host"):
+    with pytest.raises(NoRoom, match=r"200 MiB of host.* hold 400 MiB of it") as caught:
         task.result()
+    assert caught.value.retry_after_s == 10
 
 
 async def test_models_in_use_are_waited_for_and_then_asked_to_leave(house: House) -> None:
@@ -152,7 +153,7 @@ async def test_models_in_use_are_waited_for_and_then_asked_to_leave(house: House
     assert busy.here, "its request goes on"
     busy.done()
     await house.clock.advance(0.25)
-    assert task.done()
+    assert task.result() == [("busy", "a has waited for 30 s")]
 
 
 async def test_one_that_falls_idle_in_time_makes_room_at_once(house: House) -> None:
@@ -169,6 +170,21 @@ async def test_who_needs_nobody_to_leave_may_pass_the_one_that_waits(house: Hous
     big, small = house.ask("big", 600), house.ask("small", 200)
     await house.rest()
     assert (big.done(), small.done()) == (False, True)
+
+
+async def test_room_that_is_made_for_one_is_not_taken_by_those_behind(house: House) -> None:
+    short, long = house.add("short", 500, busy=True), house.add("long", 500, busy=True)
+    first = house.ask("first", 800)
+    await house.clock.advance(31)
+    assert (short.asked, long.asked) == (1, 1)
+    behind = house.ask("behind", 400)
+    short.done()
+    await house.clock.advance(6)
+    assert not behind.done(), "what is free now was made free for the first"
+    long.done()
+    await house.clock.advance(0.25)
+    assert (first.done(), behind.done()) == (True, False)
+    behind.cancel()
 
 
 async def test_one_that_gives_up_is_forgotten(house: House) -> None:
@@ -197,8 +213,39 @@ async def test_one_that_is_cancelled_as_it_is_let_in_takes_nothing(house: House)
 async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:
     task = house.ask("a", 1500)
     await house.rest()
-    with pytest.raises(NoRoom, match="There is no room for a: 500 MiB of host are missing"):
+    with pytest.raises(
+        NoRoom, match="There is no room for a: 500 MiB of host are missing"
+    ) as caught:
         task.result()
+    assert caught.value.retry_after_s is None, "waiting doesn't help"
+
+
+async def test_what_can_never_fit_is_refused_at_once_whoever_is_leaving(house: House) -> None:
+    house.add("busy", 700, busy=True)
+    first = house.ask("a", 600)
+    await house.clock.advance(31)  # it was asked to leave, and still answers
+    never = house.ask("b", 1500)
+    await house.rest()
+    assert (first.done(), never.done()) == (False, True)
+    with pytest.raises(NoRoom):
+        never.result()
+    first.cancel()
+
+
+async def test_nobody_waits_for_memory_that_would_not_be_enough(house: House) -> None:
+    old = house.add("old", 400, idle_s=90)
+    house.add("other", 400, idle_s=10)
+    house.comes_back = False
+    old.ask_unload()  # by hand, just now
+    house.comes_back = True
+    task = house.ask("a", 700)
+    await house.rest()
+    assert not house.models["other"].here, "it has to leave in any case"
+    await house.clock.advance(2)
+    assert not task.done()
+    house.free += 400
+    await house.clock.advance(0.25)
+    assert [model for model, _ in task.result()] == ["other"]
 
 
 async def test_a_plan_tells_and_does_nothing(house: House) -> None:

@@ -101,6 +101,7 @@ steps = st.lists(
         st.tuples(st.just("unload"), st.sampled_from("abcd")),
         st.tuples(st.just("load"), st.sampled_from("abcd")),
         st.tuples(st.just("jump"), st.sampled_from([0.1, 1.0, 7.0, 40.0, 100_000.0])),
+        st.tuples(st.just("set the clock"), st.sampled_from([-90_000.0, 90_000.0])),
     ),
     max_size=40,
 )
@@ -174,6 +175,8 @@ async def test_what_holds_through_any_storm(storm: list[Any]) -> None:
                         await manager.load(f"toy/{more[0]}", wait=False)
                 elif what == "jump":
                     await clock.advance(more[0])
+                elif what == "set the clock":
+                    clock.jump(more[0])
                 await asyncio.sleep(0)
                 assert not backend.faults, backend.faults
             for _ in range(40):

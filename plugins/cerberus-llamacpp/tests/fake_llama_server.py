@@ -41,6 +41,16 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(401, {"error": {"message": "Invalid API Key", "code": 401}})
         return True
 
+    def stream(self, words: list[str]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        choices = [{"index": 0, "delta": {"content": word}} for word in words]
+        for choice in [*choices, {"index": 0, "delta": {}, "finish_reason": "stop"}]:
+            chunk = {"model": option("--alias"), "choices": [choice]}
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
     def do_GET(self) -> None:
         loading = time.monotonic() < self.ready_at
         if loading:
@@ -53,7 +63,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not self.refused():
+        if self.refused():
+            return
+        if body.get("stream"):
+            self.stream(["Hel", "lo"])
+        else:
             message = {"role": "assistant", "content": json.dumps(body["messages"][-1]["content"])}
             self.answer(200, {"model": option("--alias"), "choices": [{"message": message}]})
 

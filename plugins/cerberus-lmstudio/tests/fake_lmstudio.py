@@ -8,6 +8,8 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,26 @@ class FakeLMStudio:
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.load_gate: asyncio.Event | None = None
         self.load_begun = asyncio.Event()
+        self.loads: Counter[str] = Counter()
+        """Key → how often it was brought into memory."""
+        self.load_s = 0.0
+        """What a load takes."""
+        self.word_s = 0.0
+        """What a word of an answer takes."""
+        self.hold: Callable[[Any, int], Awaitable[None]] | None = None
+        """Awaited after each word of a stream, with what was asked and the word's number."""
+        self.answering: Counter[str] = Counter()
+        self.hurt: list[str] = []
+        """Instances that were to leave while they answered."""
         self.lms_fails: str | None = None
         self.id_field = "instance_id"
         self.url = ""
         self._listener = Listener(self._one)
 
-    def install(self, key: str, kind: str = "llm", *, vision: bool = False) -> None:
-        self.models[key] = {"type": kind, "vision": vision}
+    def install(
+        self, key: str, kind: str = "llm", *, vision: bool = False, size: int = 4 << 30
+    ) -> None:
+        self.models[key] = {"type": kind, "vision": vision, "size": size}
 
     def lms(self, folder: Path) -> str:
         """The program, written into `folder`."""
@@ -96,10 +111,14 @@ class FakeLMStudio:
         elif known and what == "POST /api/v1/models/load":  # rest/load.md
             await self._load(w, body)
         elif known and what == "POST /api/v1/models/unload":  # rest/unload.md
+            if self.answering[body["instance_id"]]:
+                self.hurt.append(body["instance_id"])
             if self.instances.pop(body["instance_id"], None) is None:
                 await _write(w, 404, {"error": {"message": "No such instance"}})
             else:
                 await _write(w, 200, {"instance_id": body["instance_id"]})
+        elif what == "POST /v1/chat/completions":  # OpenAI's
+            await self._chat(w, body)
         else:
             await _write(w, 200, {"error": f"Unexpected endpoint or method. ({what})"})
 
@@ -111,7 +130,7 @@ class FakeLMStudio:
             "key": key,
             "display_name": key.title(),
             "quantization": {"name": "Q4_0", "bits_per_weight": 4},
-            "size_bytes": 4 << 30,
+            "size_bytes": model["size"],
             "params_string": "7B",
             "loaded_instances": [
                 {"id": name, "config": {"context_length": ctx}}
@@ -154,6 +173,7 @@ class FakeLMStudio:
         if key not in self.models:
             await _write(w, 404, {"error": {"message": f"Model {key} not found"}})
             return
+        await asyncio.sleep(self.load_s)
         told = {
             "type": self.models[key]["type"],
             self.id_field: self._add(key, key, ctx),
@@ -171,7 +191,43 @@ class FakeLMStudio:
             number += 1
             name = f"{first}:{number}"
         self.instances[name] = (key, ctx)
+        self.loads[key] += 1
         return name
+
+    async def _chat(self, w: asyncio.StreamWriter, body: Any) -> None:
+        name = body["model"]
+        if name not in self.instances:
+            await _write(w, 404, {"error": {"message": f"No model {name} is loaded"}})
+            return
+        self.answering[name] += 1
+        try:
+            await self._say(w, body)
+        finally:
+            self.answering[name] -= 1
+
+    async def _say(self, w: asyncio.StreamWriter, body: Any) -> None:
+        base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": body["model"]}
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+        if not body.get("stream"):
+            await asyncio.sleep(self.word_s * 2)
+            message = {"role": "assistant", "content": "Hello"}
+            whole = choice | {"message": message, "finish_reason": "stop"}
+            await _write(w, 200, {**base, "choices": [whole], "usage": usage})
+            return
+        w.write(b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        pieces = [{"choices": [choice | {"delta": {"content": word}}]} for word in ("Hel", "lo")]
+        pieces.append({"choices": [choice | {"delta": {}, "finish_reason": "stop"}]})
+        if body.get("stream_options", {}).get("include_usage"):
+            pieces.append({"choices": [], "usage": usage})
+        for number, piece in enumerate(pieces):
+            w.write(f"data: {json.dumps(base | piece)}\n\n".encode())
+            await w.drain()
+            await asyncio.sleep(self.word_s)
+            if self.hold is not None:
+                await self.hold(body, number)
+        w.write(b"data: [DONE]\n\n")
+        await w.drain()
 
     async def _command(self, arguments: list[str]) -> tuple[int, str]:
         self.commands.append(arguments)

@@ -7,6 +7,8 @@ github.com/ollama/ollama, the place of each named below. `/v1` is OpenAI's, as
 
 import asyncio
 import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,6 +31,19 @@ class FakeOllama:
         self.load_gate: asyncio.Event | None = None
         """A load waits for it."""
         self.load_begun = asyncio.Event()
+        self.loads: Counter[str] = Counter()
+        """Model → how often it was brought into memory."""
+        self.load_s = 0.0
+        """What a load takes."""
+        self.word_s = 0.0
+        """What a word of an answer takes."""
+        self.hold: Callable[[Any, int], Awaitable[None]] | None = None
+        """Awaited after each word of a stream, with what was asked and the word's number."""
+        self.answering: Counter[str] = Counter()
+        self.hurt: list[str] = []
+        """Models that were to leave while they answered."""
+        self.overhead = GIB
+        """Bytes that a model takes in memory beyond its size on disk."""
         self.unload_looks = 0
         """So many times `/api/ps` still shows a model that is being unloaded."""
         self.pull_lines: list[dict[str, Any]] | None = None
@@ -38,11 +53,18 @@ class FakeOllama:
         self._listener = Listener(self._one)
 
     def install(
-        self, name: str, size: int = 4 * GIB, *, vram: int = 0, caps: list[str] | None = None
+        self,
+        name: str,
+        size: int = 4 * GIB,
+        *,
+        vram: int = 0,
+        caps: list[str] | None = None,
+        ctx: int = 8192,
     ) -> None:
         self.models[name] = {
             "size": size,
             "vram": vram,
+            "ctx": ctx,
             "caps": caps or ["completion", "tools"],
             "digest": f"{len(self.models):064x}",
             "tags_caps": False,
@@ -147,7 +169,7 @@ class FakeOllama:
         return [
             {
                 **{k: v for k, v in self._tag(name).items() if k != "modified_at"},
-                "size": self.models[name]["size"] + GIB,
+                "size": self.models[name]["size"] + self.overhead,
                 "size_vram": self.models[name]["vram"],
                 "expires_at": expires.isoformat(),
                 "context_length": 4096,
@@ -165,7 +187,8 @@ class FakeOllama:
             w,
             {
                 "modelfile": "FROM x",
-                "parameters": 'stop                           "<|eot_id|>"\nnum_ctx   8192',
+                "parameters": 'stop                           "<|eot_id|>"\n'
+                f"num_ctx   {model['ctx']}",
                 "details": self._tag(body["model"])["details"],
                 "model_info": {
                     "general.architecture": "llama",
@@ -184,6 +207,8 @@ class FakeOllama:
         if name not in self.models:
             await self._json(w, {"error": f"model '{name}' not found"}, 404)
         elif keep == 0 and not body.get("prompt"):
+            if self.answering[name]:
+                self.hurt.append(name)
             if name in self.loaded:
                 self._leaving[name] = self.unload_looks
                 if not self.unload_looks:
@@ -204,6 +229,9 @@ class FakeOllama:
         self.load_begun.set()
         if name not in self.loaded and self.load_gate is not None:
             await self.load_gate.wait()
+        if name not in self.loaded:
+            self.loads[name] += 1
+            await asyncio.sleep(self.load_s)
         if keep is not None or name not in self.loaded:  # sched.go: only overwritten if given
             self.loaded[name] = self._expiry(keep)
         self._leaving.pop(name, None)
@@ -244,6 +272,13 @@ class FakeOllama:
 
     async def _chat(self, w: asyncio.StreamWriter, body: Any) -> None:
         await self._load(body["model"], None)
+        self.answering[body["model"]] += 1
+        try:
+            await self._say(w, body)
+        finally:
+            self.answering[body["model"]] -= 1
+
+    async def _say(self, w: asyncio.StreamWriter, body: Any) -> None:
         base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": body["model"]}
         pieces: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]}
@@ -254,12 +289,19 @@ class FakeOllama:
         if not body.get("stream"):
             choice = {"index": 0, "finish_reason": "stop"}
             message = {"message": {"role": "assistant", "content": "Hello"}}
+            await asyncio.sleep(self.word_s * 2)
             await self._json(w, {**base, "choices": [choice | message], "usage": usage})
             return
         if body.get("stream_options", {}).get("include_usage"):
             pieces.append({"choices": [], "usage": usage})
+
+        async def word_said(number: int) -> None:
+            await asyncio.sleep(self.word_s)
+            if self.hold is not None:
+                await self.hold(body, number)
+
         events = [f"data: {json.dumps(base | piece)}\n\n" for piece in pieces]
-        await self._stream(w, "text/event-stream", [*events, "data: [DONE]\n\n"])
+        await self._stream(w, "text/event-stream", [*events, "data: [DONE]\n\n"], word_said)
 
     async def _json(self, w: asyncio.StreamWriter, value: Any, status: int = 200) -> None:
         await self._write(w, status, json.dumps(value).encode(), "application/json; charset=utf-8")
@@ -271,12 +313,20 @@ class FakeOllama:
         w.write(f"{head}connection: close\r\n\r\n".encode() + body)
         await w.drain()
 
-    async def _stream(self, w: asyncio.StreamWriter, kind: str, pieces: list[str]) -> None:
+    async def _stream(
+        self,
+        w: asyncio.StreamWriter,
+        kind: str,
+        pieces: list[str],
+        said: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
         head = f"HTTP/1.1 200 X\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n"
         w.write(f"{head}connection: close\r\n\r\n".encode())
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             data = piece.encode()
             w.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             await w.drain()
+            if said is not None:
+                await said(number)
         w.write(b"0\r\n\r\n")
         await w.drain()

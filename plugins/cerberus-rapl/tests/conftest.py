@@ -20,7 +20,10 @@ class Powercap:
         return path
 
     def set(self, folder: str, energy_uj: int) -> None:
-        (self.root / folder / "energy_uj").write_text(f"{energy_uj}\n")
+        file = self.root / folder / "energy_uj"
+        whole = file.with_suffix(".new")  # nobody may read it half written
+        whole.write_text(f"{energy_uj}\n")
+        whole.replace(file)
 
     def usual(self) -> "Powercap":
         """A package with all that may stand below and beside it."""
