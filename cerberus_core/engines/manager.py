@@ -10,7 +10,7 @@ import anyio.to_thread
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Notice, Plan, Problem
+from cerberus_core.values import Fit, ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
@@ -186,6 +186,13 @@ class Manager:
         life = await self._find(name)
         self._check_usable(life)
         return await self._memory.plan(life)
+
+    async def fits(self) -> dict[str, Fit]:
+        """By id, whether each model could be loaded now; by one look at the memory for all.
+
+        Of those listed last; what is broken or served elsewhere is left out.
+        """
+        return await self._memory.fits()
 
     def _changed(self, model: ModelInfo) -> None:
         self._memory.changed()

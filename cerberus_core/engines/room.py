@@ -119,9 +119,9 @@ class Room:
         """The models in use that this one waits for."""
         return next((t.waits_for for t in self._tickets if t.want.model == model), ())
 
-    async def plan(self, want: Want) -> Decision:
+    def plan(self, want: Want, pools: Sequence[Pool]) -> Decision:
         """What would happen to `want` now. Nothing is done."""
-        return self._decide(want, await self._pools())
+        return self._decide(want, pools)
 
     async def run(self) -> None:
         """Decide, as often as something changes. Until cancelled."""

@@ -75,6 +75,10 @@ class Backend(ABC):
         """What loading `model` would take; None where nothing can be said. Quick."""
         return None
 
+    async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        """`estimate` for a list of hundreds: at once, asking nobody and starting nothing."""
+        return await self.estimate(model, plan)
+
     def processes(self, model: ModelInfo) -> Sequence[int]:
         """The process ids of a loaded model's engine, for its memory to be measured.
 

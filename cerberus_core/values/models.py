@@ -157,6 +157,21 @@ class Eviction:
 
 
 @attrs.frozen(kw_only=True)
+class Fit:
+    """Whether a model could be loaded into this machine's memory now."""
+
+    says: Literal["loaded", "yes", "after", "waits", "no", "unknown"]
+    """`after`: once `others` have left. `waits`: for `others`, which are in use."""
+    takes_mib: int | None = None
+    """What it takes or is expected to; None where nobody knows."""
+    others: list[str] = attrs.field(factory=list)
+    short_mib: int | None = None
+    """What is missing even with every other model unloaded; None where rules forbid it."""
+    why: str | None = None
+    """Why it can't be loaded, where it can't."""
+
+
+@attrs.frozen(kw_only=True)
 class Plan:
     """What loading a model would take and do."""
 

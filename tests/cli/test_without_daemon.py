@@ -125,7 +125,12 @@ def test_models_are_listed_pulled_and_removed(home: Home) -> None:
     testing.write_gguf(folder / "org" / "tiny.gguf")
     rows = json.loads(home.cli("models", "ls", "--json").out)["models"]
     [model] = [row["id"] for row in rows]
-    assert model in home.cli("models", "ls").out
+    shown = home.cli("models", "ls").out
+    assert model in shown
+    assert shown.splitlines()[-1].split()[-6] == "yes", "its note is of five words"
+    home.write('blocked_plugins = ["hello"]\n[engines]\nmemory_mib = 50\n')
+    told = json.loads(home.cli("models", "ls", "--json").out)["fits"][model]
+    assert (told["says"], told["short_mib"]) == ("no", told["takes_mib"] - 50)
     unasked = home.cli("models", "rm", model)
     assert unasked.code == 2
     assert "--yes" in unasked.err

@@ -199,10 +199,10 @@ async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:
 
 async def test_a_plan_tells_and_does_nothing(house: House) -> None:
     house.add("old", 700, idle_s=90)
-    plan = await house.room.plan(Want(model="a", footprint={"host": 600}))
+    plan = house.room.plan(Want(model="a", footprint={"host": 600}), await house.pools())
     assert isinstance(plan, MakeRoom)
     assert house.models["old"].here
-    assert await house.room.plan(Want(model="a", footprint={"host": 300})) == Go()
+    assert house.room.plan(Want(model="a", footprint={"host": 300}), await house.pools()) == Go()
 
 
 async def test_memory_is_waited_for_whoever_sent_the_model_away(house: House) -> None:

@@ -80,7 +80,8 @@ class LlamaCpp(Backend):
         )
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
-        found = (await self._scan()).get(model.name)
+        # As it was listed: nothing is read for it.
+        found = self._scan.last.get(model.name)
         if found is None or found.problem is not None:
             return None
         context = self._context(found, plan)

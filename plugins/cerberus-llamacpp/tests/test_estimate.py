@@ -3,9 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import cerberus_llamacpp
+import pytest
 from cerberus_llamacpp.estimate import ENGINE_MIB, cache_bytes, estimate
 from cerberus_llamacpp.gguf import Header
-from cerberus_llamacpp.library import Found
+from cerberus_llamacpp.library import Found, Library
+from cerberus_llamacpp.testing import Setup, write_gguf
+
+from cerberus_core.values import LoadPlan
 
 
 def header(**numbers: Any) -> Header:
@@ -51,3 +56,19 @@ def test_an_estimate_counts_the_projector_and_the_engine() -> None:
     assert told.extra_mib == ENGINE_MIB + 230
     assert told.on_gpu
     assert not estimate(found, context=1, gpu_layers=0).on_gpu
+
+
+@pytest.mark.anyio
+async def test_estimates_of_a_whole_list_read_no_folder_again(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        write_gguf(setup.models_dir / f"m{number}.gguf")
+    [backend] = cerberus_llamacpp.cerberus_model_backends(setup)
+    models = await backend.list()
+    monkeypatch.setattr(Library, "scan", None)
+    for model in models:
+        told = await backend.guess(model, LoadPlan())
+        assert told is not None
+        assert told.weights_mib == 1
+    await backend.aclose()

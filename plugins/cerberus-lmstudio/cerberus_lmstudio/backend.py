@@ -38,6 +38,8 @@ class LMStudio(Backend):
         self._v1 = True
         self._loaded: dict[str, str] = {}
         """Key → the instance that we loaded or took over."""
+        self._estimates: dict[tuple[str, int | None, int | None], int] = {}
+        """What `lms` told, in MiB, by key, size and context."""
 
     async def available(self) -> Availability:
         try:
@@ -94,19 +96,25 @@ class LMStudio(Backend):
                 # Slow, or restarted: the next look tells.
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        if not self._local or model.loaded:
+            return await self.guess(model, plan)
+        key = (model.name, model.size_mib, plan.context)
+        if key not in self._estimates and self._lms is not None:
+            wish = ["load", model.name, "--estimate-only", *_context(plan)]
+            try:
+                told = estimated_mib(await lms.run(self._lms, wish, limit_s=ESTIMATE_LIMIT_S))
+            except (LoadFailed, Unavailable):
+                told = None  # an older one doesn't know the flag
+            if told is not None:
+                self._estimates[key] = told
+        return await self.guess(model, plan)
+
+    async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         if not self._local:
             return None
         if model.loaded:
             return Estimate(weights_mib=0)  # it is in memory already, and counted there
-        told = None
-        if self._lms is not None:
-            wish = ["load", model.name, "--estimate-only", *_context(plan)]
-            try:
-                told = estimated_mib(await lms.run(self._lms, wish, limit_s=ESTIMATE_LIMIT_S))
-            except Unavailable:
-                told = None  # an older one doesn't know the flag
-        if told is None:
-            told = model.size_mib
+        told = self._estimates.get((model.name, model.size_mib, plan.context), model.size_mib)
         return None if told is None else Estimate(weights_mib=told)
 
     async def aclose(self) -> None:

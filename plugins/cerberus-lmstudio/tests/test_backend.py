@@ -143,6 +143,23 @@ async def test_an_estimate_is_what_lms_says_else_the_size(fake: Any, tmp_path: P
         assert told.total_mib == 4096
 
 
+async def test_a_guess_starts_no_program_and_an_estimate_starts_it_once(
+    fake: Any, tmp_path: Path
+) -> None:
+    fake.install("m")
+    backend = make(fake, fake.lms(tmp_path))
+    model = await only(backend)
+    guess = await backend.guess(model, LoadPlan())
+    assert guess is not None
+    assert (guess.total_mib, fake.commands) == (model.size_mib, [])
+    for _ in range(2):
+        told = await backend.estimate(model, LoadPlan())
+        assert told is not None
+        assert told.total_mib == 5007
+    assert len(fake.commands) == 1
+    assert await backend.guess(model, LoadPlan()) == told
+
+
 async def test_a_load_that_fails_tells_lm_studios_words(fake: Any) -> None:
     fake.install("m")
     backend = make(fake)
