@@ -41,8 +41,10 @@ class FakeLMStudio:
         self.url = ""
         self._connections: set[asyncio.Task[None]] = set()
 
-    def install(self, key: str, kind: str = "llm", *, vision: bool = False) -> None:
-        self.models[key] = {"type": kind, "vision": vision}
+    def install(
+        self, key: str, kind: str = "llm", *, vision: bool = False, size: int = 4 << 30
+    ) -> None:
+        self.models[key] = {"type": kind, "vision": vision, "size": size}
 
     def lms(self, folder: Path) -> str:
         """The program, written into `folder`."""
@@ -125,7 +127,7 @@ class FakeLMStudio:
             "key": key,
             "display_name": key.title(),
             "quantization": {"name": "Q4_0", "bits_per_weight": 4},
-            "size_bytes": 4 << 30,
+            "size_bytes": model["size"],
             "params_string": "7B",
             "loaded_instances": [
                 {"id": name, "config": {"context_length": ctx}}
