@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.abc
 import anyio.to_thread
+import structlog
 
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
@@ -17,9 +18,11 @@ from .footprints import Footprints
 from .lease import Lease
 from .life import Life
 from .memory import Memory
-from .policy import Policies, first_choice, index, not_found, strangers
+from .policy import Policies, first_choice, idle_settings, index, not_found, strangers
 from .pools import Pools
 from .room import RoomRules
+
+_log = structlog.get_logger("engines")
 
 
 class Manager:
@@ -98,7 +101,20 @@ class Manager:
         return [
             *[Notice(text=f"{p.backend}: {p.what}", hint=p.hint) for p in self.problems.values()],
             *[Notice(text=line) for line in lines],
+            *idle_settings(self._policies, self._ignored()),
         ]
+
+    def _ignored(self) -> dict[str, Mapping[str, str]]:
+        """Of each listed model with settings, what of them its backend doesn't do."""
+        told: dict[str, Mapping[str, str]] = {}
+        for model_id, policy in self._policies.models.items():
+            life = self._lives.get(model_id)
+            if life is not None and policy.plan.asked():
+                try:
+                    told[model_id] = self._backends[life.model.backend].ignores(policy.plan)
+                except Exception as error:  # noqa: BLE001 - foreign code; the others are told
+                    _log.warning("backend_fault", model=model_id, error=str(error))
+        return told
 
     def default(self) -> str | None:
         """The model to chat with where nobody named one, of those listed last."""

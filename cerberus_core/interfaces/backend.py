@@ -60,6 +60,13 @@ class Backend(ABC):
         last words in its message. On cancellation nothing may be left running.
         """
 
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        """What of `plan` its `load` does not do: the field's name → why, or where to set it.
+
+        Shown where somebody has set it. All that is set, unless a backend says otherwise.
+        """
+        return dict.fromkeys(plan.asked(), f"{self.name} has no such thing.")
+
     async def unload(self, model: ModelInfo) -> None:
         """Give its memory back; returns when that is done. Harmless if not loaded."""
 

@@ -50,6 +50,7 @@ async def four(start_box: StartBox, engine_config: str, upstream: Any) -> AsyncI
         lmstudio.install("m", size=200 * MIB)
         config = (
             f"{engine_config}[engines]\nmemory_mib = 1400\n"
+            '[models."ollama/small:1"]\ncontext = 99\n[models."up/m"]\ngpu_layers = 1\n'
             f'[plugins.ollama]\nbase_url = "{ollama.url}"\n'
             f'[plugins.lmstudio]\nbase_url = "{lmstudio.url}"\n'
             f'[plugins.openai.endpoints.up]\nbase_url = "{upstream.base_url}"\nmodels = ["m"]\n'
@@ -71,14 +72,18 @@ async def load(box: Box, model: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-async def shown(box: Box) -> list[list[str]]:
-    """The rows of `cerberus models ls`."""
+async def command(box: Box, *args: str) -> Any:
     env = {
         "PATH": os.environ["PATH"],
         "CERBERUS_CONFIG": str(box.folders.config),
         "CERBERUS_DATA": str(box.folders.data),
     }
-    finished = await anyio.to_thread.run_sync(run_cli, env, "models", "ls")
+    return await anyio.to_thread.run_sync(run_cli, env, *args)
+
+
+async def shown(box: Box) -> list[list[str]]:
+    """The rows of `cerberus models ls`."""
+    finished = await command(box, "models", "ls")
     assert finished.returncode == 0, finished.stderr
     return [re.split(" {2,}", line) for line in finished.stdout.splitlines()[2:]]
 
@@ -94,6 +99,9 @@ async def test_four_backends_at_once_share_one_memory_and_one_list(
             "ollama/small:1": ("unloaded", "yes"),
             "up/m": ("ready", None),
         }
+        told = (await command(box, "doctor")).stdout
+        assert '▲ models."ollama/small:1".context is not possible. Ollama has it' in told
+        assert '▲ models."up/m".gpu_layers is not possible. up has no such thing.' in told
         await load(box, "lmstudio/m")
         await load(box, "ollama/small:1")
         assert await listed(box) == {

@@ -318,3 +318,53 @@ async def test_auto_takes_a_binary_on_path_else_the_embedded_engine(
     monkeypatch.setenv("PATH", "/nowhere")
     assert (await make_backend(engine="auto").available()).detail == "embedded engine"
     assert not (await make_backend(engine="binary").available()).ok
+
+
+async def test_a_plan_becomes_the_programs_own_flags(
+    backend: LlamaCpp, fake: Fake, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_LLAMA_HELP", "--spec-draft-model --model-draft --draft-max")
+    small = write_gguf(setup.models_dir / "small.gguf")
+    model = next(model for model in await backend.list() if model.name != "small")
+    plan = LoadPlan(
+        cache_type_k="q8_0",
+        cache_type_v="q4_0",
+        gpu_layers=7,
+        tensor_split=(3, 1.5),
+        main_gpu=1,
+        devices=("CUDA0", "CUDA1"),
+        draft="llamacpp/small",
+        draft_tokens=5,
+        extra_args=("--no-mmap", "--note", "two words"),
+    )
+    assert backend.ignores(plan) == {}
+    async with asyncio.timeout(30):
+        await backend.load(model, plan, lambda progress: None)
+    [argv] = fake.calls
+    told = {flag: value(argv, flag) for flag in argv if flag.startswith("--cache-type")}
+    assert told == {"--cache-type-k": "q8_0", "--cache-type-v": "q4_0"}
+    assert (value(argv, "--n-gpu-layers"), value(argv, "--main-gpu")) == ("7", "1")
+    assert (value(argv, "--tensor-split"), value(argv, "--device")) == ("3,1.5", "CUDA0,CUDA1")
+    assert value(argv, "--spec-draft-model") == str(small), "the newer of two names"
+    assert (value(argv, "--draft-max"), "--model-draft" in argv) == ("5", False)
+    assert argv[-3:] == ["--no-mmap", "--note", "two words"]
+
+
+async def test_what_a_plan_can_not_have_is_told_before_and_at_the_load(
+    backend: LlamaCpp, fake: Fake, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = await listed(backend)
+    for plan, word in (
+        (LoadPlan(draft="nobody"), "There is no model 'nobody' here"),
+        (LoadPlan(extra_args=("--port=1",)), "--port is set by Cerberus itself"),
+    ):
+        [(setting, why)] = backend.ignores(plan).items()
+        assert why.startswith(word)
+        with pytest.raises(LoadFailed) as caught:
+            await backend.load(model, plan, lambda progress: None)
+        assert f'models."{model.id}".{setting} is not possible: {word}' in str(caught.value)
+    assert fake.calls == []
+    write_gguf(setup.models_dir / "small.gguf")
+    await backend.list()
+    with pytest.raises(LoadFailed, match="knows none of --spec-draft-model, --model-draft"):
+        await backend.load(model, LoadPlan(draft="small"), lambda progress: None)

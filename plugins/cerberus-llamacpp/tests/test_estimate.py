@@ -43,6 +43,19 @@ def test_metadata_that_say_nothing_or_nonsense_are_no_error() -> None:
     assert cache_bytes(header(**{**LLAMA_8B, "attention__head_count": 0}), 4096) == 0
 
 
+def test_a_cache_of_fewer_bits_and_of_a_model_that_guesses_ahead() -> None:
+    plain = cache_bytes(header(**LLAMA_8B), 8192)
+    # 32 numbers take 64 bytes at 16 bits, 34 as q8_0, 18 as q4_0.
+    assert cache_bytes(header(**LLAMA_8B), 8192, "q8_0", "q8_0") == plain * 34 // 64
+    assert cache_bytes(header(**LLAMA_8B), 8192, "f32", "q4_0") == plain + plain * 18 // 128
+    big, small = (
+        Found(name="m", shards=(Path("m.gguf"),), size=mib << 20, header=header(**LLAMA_8B))
+        for mib in (4000, 200)
+    )
+    told = estimate(big, context=8192, gpu_layers=None, cache_type_k="q8_0", draft=small)
+    assert (told.weights_mib, told.cache_mib) == (4200, 512 * 34 // 64 + 512 + 1024)
+
+
 def test_an_estimate_counts_the_projector_and_the_engine() -> None:
     found = Found(
         name="m",

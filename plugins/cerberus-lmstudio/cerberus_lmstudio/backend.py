@@ -1,7 +1,7 @@
 """The backend that Cerberus knows: LM Studio's models, kept in its memory by our rules."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
@@ -73,6 +73,10 @@ class LMStudio(Backend):
             backend=self.name,
             ctx=instance.ctx,
         )
+
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        able = {"context"} if self._v1 else {"context", "parallel"}
+        return {name: why for name, why in super().ignores(plan).items() if name not in able}
 
     async def unload(self, model: ModelInfo) -> None:
         try:

@@ -33,6 +33,15 @@ FOREVER = -1
 DEFAULT_CTX = 4096
 """Ollama's own, for estimates, where neither model nor setting says more."""
 
+_OLLAMAS_OWN = {
+    "context": "Ollama has it for each model in its Modelfile (`PARAMETER num_ctx`), "
+    "for all in OLLAMA_CONTEXT_LENGTH.",
+    "parallel": "Ollama has it for all models: OLLAMA_NUM_PARALLEL.",
+    "cache_type_k": "Ollama has it for all models: OLLAMA_KV_CACHE_TYPE.",
+    "cache_type_v": "Ollama has it for all models: OLLAMA_KV_CACHE_TYPE.",
+}
+"""Settings that Ollama knows and takes elsewhere."""
+
 
 class Ollama(Backend):
     """One Ollama. Models that others loaded there are `ready` in the list."""
@@ -65,7 +74,7 @@ class Ollama(Backend):
         ctx = model.ctx
         if model.managed:
             try:
-                await self._keep(model)
+                await self._keep(model, plan.gpu_layers)
             except Refused as error:
                 raise _failed(model, error) from None
             except BaseException:
@@ -80,6 +89,10 @@ class Ollama(Backend):
             backend=self.name,
             ctx=ctx,
         )
+
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        told = {name: why for name, why in super().ignores(plan).items() if name != "gpu_layers"}
+        return told | {name: _OLLAMAS_OWN[name] for name in told if name in _OLLAMAS_OWN}
 
     async def unload(self, model: ModelInfo) -> None:
         try:
@@ -121,7 +134,8 @@ class Ollama(Backend):
         known = self._known(model.name)
         context = known.num_ctx or min(DEFAULT_CTX, model.ctx or DEFAULT_CTX)
         cache = to_mib(context * (known.cache_bytes_per_token or 0))
-        return Estimate(weights_mib=model.size_mib, cache_mib=cache)
+        on_gpu = plan.gpu_layers != 0
+        return Estimate(weights_mib=model.size_mib, cache_mib=cache, on_gpu=on_gpu)
 
     async def taken(self, model: ModelInfo) -> Mapping[str, int] | None:
         if not self._local or not model.managed:
@@ -159,12 +173,19 @@ class Ollama(Backend):
     async def _loaded(self) -> dict[str, Loaded]:
         return loaded(await self._ask("/api/ps"))
 
-    async def _keep(self, model: ModelInfo) -> None:
-        """Load it, or only renew that it stays. Ollama judges for itself when a load stalls."""
+    async def _keep(self, model: ModelInfo, gpu_layers: int | None = None) -> None:
+        """Load it, or only renew that it stays. Ollama judges for itself when a load stalls.
+
+        Of Ollama's options this one alone outlives the first request of `/v1`, which
+        names none: where another differs, Ollama loads the model anew.
+        """
         if model.capabilities & {"chat", "completion"}:
-            path, body = "/api/generate", {"model": model.name, "stream": False}
+            path = "/api/generate"
+            body: dict[str, object] = {"model": model.name, "stream": False}
         else:
             path, body = "/api/embed", {"model": model.name, "input": ""}
+        if gpu_layers is not None:
+            body["options"] = {"num_gpu": gpu_layers}
         await self._server.ask(path, {**body, "keep_alive": FOREVER}, limit_s=None)
 
     async def _drop(self, model: ModelInfo) -> None:
