@@ -117,6 +117,7 @@ def _fits(fit: dict[str, Any] | None) -> str:
         "yes": "yes",
         "after": f"yes, {others} leave{'s' if others == 1 else ''}",
         "waits": f"waits for {others}",
+        "oversize": "oversize",
         "unknown": "?",
     }
     if fit["says"] in words:
@@ -209,6 +210,9 @@ def plan(name: Name, json: Json = False) -> None:
         say(f"  It would wait for {', '.join(told['waits_for'])}, in use now.")
     elif told["why"]:
         say(f"  It can't be loaded: {told['why']}.")
+    elif told["missing"]:
+        lacks = " and ".join(f"{_size(mib)} of {pool}" for pool, mib in told["missing"].items())
+        say(f"  It lacks {lacks} and is loaded all the same: it may be oversize.")
     else:
         say("  It can be loaded now.")
 

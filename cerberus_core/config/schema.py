@@ -127,6 +127,8 @@ class ModelSettings:
     """Lives with models of the same group alone."""
     exclusive: bool = False
     """Lives alone."""
+    oversize: bool = False
+    """Loaded though it is larger than the memory there is: pages come from disk as needed."""
 
 
 @attrs.frozen(kw_only=True)

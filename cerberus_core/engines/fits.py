@@ -3,7 +3,7 @@
 from cerberus_core.values import Fit
 
 from .footprints import Expected
-from .residency import Decision, MakeRoom, Refuse, Wait
+from .residency import Decision, Go, MakeRoom, Refuse, Wait
 
 
 def told(expected: Expected, decision: Decision) -> Fit:
@@ -14,6 +14,8 @@ def told(expected: Expected, decision: Decision) -> Fit:
             return Fit(says="after", takes_mib=takes, others=[model for model, _ in leave])
         case Wait(busy):
             return Fit(says="waits", takes_mib=takes, others=list(busy))
+        case Go(missing) if missing:
+            return Fit(says="oversize", takes_mib=takes, short_mib=sum(missing.values()))
         case Refuse():
             short = sum(decision.missing.values()) or None
             return Fit(says="no", takes_mib=takes, short_mib=short, why=decision.why)

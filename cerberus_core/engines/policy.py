@@ -31,6 +31,8 @@ class ModelPolicy:
     """Lives with the models of its group alone."""
     exclusive: bool = False
     """Lives alone."""
+    oversize: bool = False
+    """Loaded though it is larger than the memory there is."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +68,7 @@ def policies_of(config: Config) -> Policies:
                 preload=model.preload,
                 group=model.group,
                 exclusive=model.exclusive,
+                oversize=model.oversize,
             )
             for model_id, model in config.models.items()
         },

@@ -141,12 +141,12 @@ class Room:
             decision = self._decide(ticket.want, await self._pools())
             if ticket.let_in.done():
                 continue
-            if isinstance(decision, Go):
+            if isinstance(decision, Go) and not (decision.missing and self._coming_back(now)):
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
             elif self._leaving:
                 first = False  # `changed` tells when they have left
-            elif now < self._settled_at + self._rules.settle_s:
+            elif self._coming_back(now):
                 again = POLL_S  # their memory is not all back yet
                 first = False
             elif isinstance(decision, Refuse):
@@ -156,6 +156,10 @@ class Room:
                 first = False
                 again = self._make_room(ticket, decision, now)
         return again
+
+    def _coming_back(self, now: float) -> bool:
+        """Whether memory of somebody who left, or is about to, may still come."""
+        return bool(self._leaving) or now < self._settled_at + self._rules.settle_s
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
@@ -212,8 +216,10 @@ class Room:
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:
+    key = f'models."{want.model}".oversize'
+    anyway = f" `cerberus config set '{key}' true` loads it all the same, slow as it may be."
     return NoRoom(
         f"There is no room for {want.model}: {decision.why}",
         hint="`cerberus models plan` shows what stands in the way; a smaller context or "
-        "another quantisation takes less.",
+        f"another quantisation takes less.{anyway if decision.missing else ''}",
     )

@@ -182,8 +182,9 @@ class Eviction:
 class Fit:
     """Whether a model could be loaded into this machine's memory now."""
 
-    says: Literal["loaded", "yes", "after", "waits", "no", "unknown"]
-    """`after`: once `others` have left. `waits`: for `others`, which are in use."""
+    says: Literal["loaded", "yes", "after", "waits", "oversize", "no", "unknown"]
+    """`after`: once `others` have left. `waits`: for `others`, which are in use. `oversize`:
+    larger than the memory, and loaded all the same as the settings want it."""
     takes_mib: int | None = None
     """What it takes or is expected to; None where nobody knows."""
     others: list[str] = attrs.field(factory=list)

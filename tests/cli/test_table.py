@@ -83,6 +83,7 @@ def test_models_keep_their_whole_ids_and_notes_stand_below(
         ({"says": "no", "short_mib": 900}, "no: 900 MiB short"),
         ({"says": "no", "short_mib": 123 * 1024}, "no: 123 GiB short"),
         ({"says": "no"}, "no: pinned"),
+        ({"says": "oversize", "short_mib": 9}, "oversize"),
         ({"says": "unknown"}, "?"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from cerberus_core.engines import Footprints, Manager, ModelPolicy, Policies, Pools
 from cerberus_core.engines.residency import Footprint, Pool
+from cerberus_core.errors import NoRoom
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import Estimate, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
@@ -86,6 +87,21 @@ async def test_two_hundred_models_cost_one_look_at_the_memory(clock: FakeClock) 
         before = house.looks
         assert len(await manager.fits()) == 200
         assert house.looks == before + 1
+
+
+async def test_a_model_larger_than_memory_is_loaded_where_the_settings_insist(
+    clock: FakeClock,
+) -> None:
+    house = House(Sized(["1200"]))
+    async with manager_of(house, clock).running() as manager:
+        with pytest.raises(NoRoom):
+            await manager.load("toy/1200")
+    insists = {"toy/1200": ModelPolicy(ttl_s=0, oversize=True)}
+    async with manager_of(house, clock, models=insists).running() as manager:
+        await manager.models()
+        fit = (await manager.fits())["toy/1200"]
+        assert (fit.says, fit.short_mib) == ("oversize", 200)
+        assert (await manager.load("toy/1200")).state == "ready"
 
 
 async def test_a_pinned_model_in_the_way_and_a_load_that_waits_are_told(clock: FakeClock) -> None:

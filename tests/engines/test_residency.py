@@ -238,3 +238,25 @@ def test_what_holds_for_every_state(
 def test_one_that_is_here_already_is_no_neighbour_of_itself(most: int) -> None:
     here = [Resident(model="new", footprint={"host": 400}, exclusive=True)]
     assert decide(want(400, exclusive=True), here, [host(400)], max_loaded=most) == Go()
+
+
+def test_one_that_may_be_larger_than_memory_gets_what_there_can_be() -> None:
+    big = want(20_000, oversize=True)
+    idle, busy = resident("idle", 300), resident("busy", 500, busy=True)
+    pinned = resident("pinned", 200, pinned=True)
+    assert decide(big, [], [host(9_000)]) == Go({"host": 11_000})
+    assert leaving(decide(big, [idle, pinned], [host(8_500)])) == ["idle"]
+    assert decide(big, [idle, busy], [host(8_200)]) == Wait(("busy",))
+    assert isinstance(decide(want(20_000), [], [host(9_000)]), Refuse)
+    assert decide(want(400, oversize=True), [], [host(9_000)]) == Go()
+    assert isinstance(decide(big, [pinned], [host(9_000)], max_loaded=1), Refuse), "rules hold"
+
+
+@given(wants, residents, pools)
+def test_only_rules_refuse_one_that_may_be_larger(
+    asked: Want, here: list[Resident], memory: tuple[Pool, ...]
+) -> None:
+    decision = decide(attrs.evolve(asked, oversize=True), here, memory)
+    assert not isinstance(decision, Refuse) or any(
+        each.pinned and clash(asked, each) for each in here
+    )

@@ -31,6 +31,7 @@ describe("what fits", () => {
     expect(fitOf(model({}), fit({ says: "after", others: ["x"] }))).toBe("1\u00a0model leaves for it");
     expect(fitOf(model({}), fit({ says: "waits", others: ["x", "y"] }))).toBe("waits for 2\u00a0models in use");
     expect(fitOf(model({}), fit({ says: "no", short_mib: 900 }))).toBe("900\u00a0MiB short of memory");
+    expect(fitOf(model({}), fit({ says: "oversize", short_mib: 9 }))).toBe("larger than the memory");
     expect(fitOf(model({}), fit({ says: "no" }))).toBe("a pinned model is in its way");
   });
   it("of any other model nothing is said", () => {

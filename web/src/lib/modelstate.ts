@@ -58,6 +58,8 @@ export function fitOf(model: ModelInfo, fit: Fit | undefined): string {
       return t.after(fit.others.length);
     case "waits":
       return t.waits(fit.others.length);
+    case "oversize":
+      return t.oversize;
     case "no":
       return fit.short_mib === null ? t.pinned : t.short(size(fit.short_mib));
     default:

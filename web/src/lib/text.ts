@@ -82,6 +82,7 @@ export const text = {
       waits: (n: number) => `waits for ${plural(n, "model", "models")} in use`,
       short: (size: string) => `${size} short of memory`,
       pinned: "a pinned model is in its way",
+      oversize: "larger than the memory",
     },
     empty: "No models here yet.",
     emptyHint: "Fetch the small starter model on the machine (in a clone with .venv/bin/cerberus):",

@@ -359,7 +359,7 @@ export interface components {
         Fit: {
             others?: string[];
             /** @enum {string} */
-            says: "loaded" | "yes" | "after" | "waits" | "no" | "unknown";
+            says: "loaded" | "yes" | "after" | "waits" | "oversize" | "no" | "unknown";
             short_mib?: number | null;
             takes_mib?: number | null;
             why?: string | null;
