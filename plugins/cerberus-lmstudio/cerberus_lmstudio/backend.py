@@ -8,12 +8,13 @@ import anyio
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock, SystemClock
+from cerberus_core.servers import ASK_LIMIT_S, Refused, is_local
 from cerberus_core.values import Availability, Endpoint, Estimate, LoadPlan, LoadProgress, ModelInfo
 
 from . import lms
 from .reading import Instance, Listed, estimated_mib, listed_v0, listed_v1, to_mib
-from .server import ASK_LIMIT_S, Refused, Server
-from .settings import Settings, is_local
+from .server import Server
+from .settings import Settings
 
 WATCH_S = 5.0
 """How often a loaded model is looked for, in seconds."""

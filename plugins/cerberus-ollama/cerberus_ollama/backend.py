@@ -8,6 +8,7 @@ import anyio
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock, SystemClock
+from cerberus_core.servers import Refused, is_local
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -19,8 +20,7 @@ from cerberus_core.values import (
 )
 
 from .reading import Facts, Installed, Loaded, facts, installed, loaded, same_model, to_mib
-from .server import ASK_LIMIT_S, Refused, Server
-from .settings import is_local
+from .server import Server
 
 WATCH_S = 5.0
 """How often a loaded model is looked for, in seconds."""
@@ -56,7 +56,7 @@ class Ollama(Backend):
 
     async def available(self) -> Availability:
         try:
-            told = await self._server.ask("/api/version", limit_s=ASK_LIMIT_S)
+            told = await self._server.ask("/api/version")
         except (CerberusError, Refused) as error:
             hint = error.hint if isinstance(error, CerberusError) else None
             return Availability(ok=False, detail=str(error), hint=hint)
@@ -163,7 +163,7 @@ class Ollama(Backend):
 
     async def _ask(self, path: str) -> dict[str, object]:
         try:
-            return await self._server.ask(path, limit_s=ASK_LIMIT_S)
+            return await self._server.ask(path)
         except Refused as error:
             raise Unavailable(
                 f"Ollama at {self._server.url} refused {path}: {error}",
@@ -191,7 +191,7 @@ class Ollama(Backend):
     async def _drop(self, model: ModelInfo) -> None:
         body = {"model": model.name, "keep_alive": 0, "stream": False}
         try:
-            await self._server.ask("/api/generate", body, limit_s=ASK_LIMIT_S)
+            await self._server.ask("/api/generate", body)
         except Refused as error:
             if error.status != 404:  # it was deleted meanwhile
                 raise Unavailable(f"Ollama did not unload {model.name}: {error}") from None
@@ -211,9 +211,7 @@ class Ollama(Backend):
         async def ask(row: Installed) -> None:
             async with turn:
                 try:
-                    told = await self._server.ask(
-                        "/api/show", {"model": row.name}, limit_s=ASK_LIMIT_S
-                    )
+                    told = await self._server.ask("/api/show", {"model": row.name})
                 except (Refused, Unavailable):
                     return  # its context and vision stay unknown until the next list
             self._facts[row.name] = (row.digest, facts(told))
