@@ -19,12 +19,16 @@ if TYPE_CHECKING:
         check_package,
     )
     from .scripted import Received, Reply, ScriptedServer
+    from .stand_in import Answer, Asked, StandIn
 
 __all__ = [
+    "Answer",
+    "Asked",
     "FakeClock",
     "Received",
     "Reply",
     "ScriptedServer",
+    "StandIn",
     "check_backends",
     "check_energy_meters",
     "check_gpu_vendors",
@@ -42,5 +46,6 @@ __getattr__ = on_first_use(
             "check_package",
         ),
         "scripted": ("Received", "Reply", "ScriptedServer"),
+        "stand_in": ("Answer", "Asked", "StandIn"),
     },
 )

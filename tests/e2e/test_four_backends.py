@@ -1,6 +1,5 @@
 """Four backends behind one daemon: an engine of ours, two servers, an endpoint."""
 
-import importlib.util
 import json
 import os
 import re
@@ -16,24 +15,11 @@ import pytest
 from cerberus_core.testing import ScriptedServer
 from tests.conftest import Box, StartBox
 from tests.e2e.conftest import MODEL, run_cli
+from tests.stand_ins import stand_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 MIB = 1 << 20
-PLUGINS = Path(__file__).parents[2] / "plugins"
-
-
-def stand_in(plugin: str, name: str) -> Any:
-    """The stand-in of a plugin's tests, as a module."""
-    file = PLUGINS / plugin / "tests" / f"{name}.py"
-    if not file.is_file():
-        pytest.skip(f"{plugin} is not here")
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @asynccontextmanager
@@ -42,8 +28,8 @@ async def four(start_box: StartBox, engine_config: str, upstream: Any) -> AsyncI
     1400 are for all of them.
     """
     async with (
-        stand_in("cerberus-ollama", "fake_ollama").FakeOllama() as ollama,
-        stand_in("cerberus-lmstudio", "fake_lmstudio").FakeLMStudio() as lmstudio,
+        stand_in("ollama", "FakeOllama")() as ollama,
+        stand_in("lmstudio", "FakeLMStudio")() as lmstudio,
     ):
         ollama.install("small:1", 100 * MIB)
         ollama.install("huge:1", 40 << 30)

@@ -5,11 +5,12 @@ Shapes are those of github.com/lmstudio-ai/docs, the page of each named below
 """
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from cerberus_core.testing import Answer, Asked, StandIn
 
 GB = 1_000_000_000
 _LMS = """#!{python}
@@ -22,24 +23,23 @@ sys.exit(told["code"])
 """
 
 
-class FakeLMStudio:
+class FakeLMStudio(StandIn):
     """`async with FakeLMStudio() as fake:`; serves at `fake.url`."""
 
+    cancels = False
+
     def __init__(self) -> None:
+        super().__init__()
         self.models: dict[str, dict[str, Any]] = {}
         self.instances: dict[str, tuple[str, int]] = {}
         """Instance → (key, context)."""
         self.apis = {"v1", "v0"}
         self.token: str | None = None
-        self.asked: list[tuple[str, Any]] = []
         self.commands: list[list[str]] = []
-        self.answers: dict[str, tuple[int, bytes]] = {}
         self.load_gate: asyncio.Event | None = None
         self.load_begun = asyncio.Event()
         self.lms_fails: str | None = None
         self.id_field = "instance_id"
-        self.url = ""
-        self._connections: set[asyncio.Task[None]] = set()
 
     def install(
         self, key: str, kind: str = "llm", *, vision: bool = False, size: int = 4 << 30
@@ -53,71 +53,32 @@ class FakeLMStudio:
         os.chmod(path, 0o755)
         return str(path)
 
-    async def __aenter__(self) -> "FakeLMStudio":
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
-    async def stop(self) -> None:
-        self._server.close()
-        for task in self._connections:
-            task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
-
-    def bodies(self, path: str) -> list[Any]:
-        return [body for asked, body in self.asked if asked == path]
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            await self._one(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
-
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        first, *lines = head.strip().split("\r\n")
-        method, path, _ = first.split(" ")
-        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
-        raw = await reader.readexactly(int(headers.get("content-length", 0)))
-        body = json.loads(raw) if raw else None
-        if path == "/lms":
-            code, out = await self._command(body)
-            await _write(writer, 200, {"code": code, "out": out})
-            return
-        self.asked.append((f"{method} {path}", body))
-        if path in self.answers:
-            status, answer = self.answers[path]
-            await _write(writer, status, answer)
-        elif self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
-            await _write(writer, 401, {"error": {"message": "Malformed LM Studio API token"}})
+    async def handle(self, asked: Asked, out: Answer) -> None:
+        if asked.path == "/lms":  # the program, which is no request of HTTP
+            code, said = await self._command(asked.body)
+            await out.json({"code": code, "out": said})
         else:
-            await self._answer(writer, f"{method} {path}", body)
+            await super().handle(asked, out)
 
-    async def _answer(self, w: asyncio.StreamWriter, what: str, body: Any) -> None:
+    async def answer(self, asked: Asked, out: Answer) -> None:
+        what, body = asked.what, asked.body
+        if self.token is not None and asked.headers.get("authorization") != f"Bearer {self.token}":
+            await out.json({"error": {"message": "Malformed LM Studio API token"}}, 401)
+            return
         known = any(f"/api/{api}/" in what for api in self.apis)
         if known and what == "GET /api/v1/models":  # rest/list.md
-            await _write(w, 200, {"models": [self._v1(key) for key in self.models]})
+            await out.json({"models": [self._v1(key) for key in self.models]})
         elif known and what == "GET /api/v0/models":  # rest/endpoints.md
-            await _write(w, 200, {"object": "list", "data": self._v0()})
+            await out.json({"object": "list", "data": self._v0()})
         elif known and what == "POST /api/v1/models/load":  # rest/load.md
-            await self._load(w, body)
+            await self._load(out, body)
         elif known and what == "POST /api/v1/models/unload":  # rest/unload.md
             if self.instances.pop(body["instance_id"], None) is None:
-                await _write(w, 404, {"error": {"message": "No such instance"}})
+                await out.json({"error": {"message": "No such instance"}}, 404)
             else:
-                await _write(w, 200, {"instance_id": body["instance_id"]})
+                await out.json({"instance_id": body["instance_id"]})
         else:
-            await _write(w, 200, {"error": f"Unexpected endpoint or method. ({what})"})
+            await out.json({"error": f"Unexpected endpoint or method. ({what})"})
 
     def _v1(self, key: str) -> dict[str, Any]:
         model = self.models[key]
@@ -162,13 +123,13 @@ class FakeLMStudio:
                 )
         return rows
 
-    async def _load(self, w: asyncio.StreamWriter, body: Any) -> None:
+    async def _load(self, out: Answer, body: Any) -> None:
         self.load_begun.set()
         if self.load_gate is not None:
             await self.load_gate.wait()
         key, ctx = body["model"], body.get("context_length", 4096)
         if key not in self.models:
-            await _write(w, 404, {"error": {"message": f"Model {key} not found"}})
+            await out.json({"error": {"message": f"Model {key} not found"}}, 404)
             return
         told = {
             "type": self.models[key]["type"],
@@ -178,7 +139,7 @@ class FakeLMStudio:
         }
         if body.get("echo_load_config"):
             told["load_config"] = {"context_length": ctx}
-        await _write(w, 200, told)
+        await out.json(told)
 
     def _add(self, key: str, name: str, ctx: int) -> str:
         """A second load is a second instance, `name:2`."""
@@ -206,10 +167,3 @@ class FakeLMStudio:
                 self.instances.pop(name, None)
                 return 0, f"Model {name} unloaded."
         return 1, "error: unknown command"
-
-
-async def _write(w: asyncio.StreamWriter, status: int, value: Any) -> None:
-    body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n"
-    w.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
-    await w.drain()

@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Listing:
     """Answers every GET with `status` and `body`, and keeps the headers it was sent."""
 
