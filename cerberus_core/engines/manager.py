@@ -151,7 +151,8 @@ class Manager:
         self._check_usable(life)
         waited = await life.enter()
         assert life.endpoint is not None
-        return Lease(endpoint=life.endpoint, model=life.model, load_s=waited, life=life)
+        load_s = waited if life.model.managed else None  # what is simply there is not loaded
+        return Lease(endpoint=life.endpoint, model=life.model, load_s=load_s, life=life)
 
     def progress(self, name: str) -> float | None:
         """How far a load is, 0 to 1; None if that is unknown."""
