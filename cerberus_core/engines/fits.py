@@ -10,8 +10,10 @@ def told(expected: Expected, decision: Decision) -> Fit:
     """Of a model that is not in memory: whether it could be loaded now, and after what."""
     takes = sum(expected.footprint.values()) if expected.source != "unknown" else None
     match decision:
-        case MakeRoom(leave):
-            return Fit(says="after", takes_mib=takes, others=[model for model, _ in leave])
+        case MakeRoom(leave, missing):
+            others = [model for model, _ in leave]
+            short = sum(missing.values()) or None
+            return Fit(says="after", takes_mib=takes, others=others, short_mib=short)
         case Wait(busy):
             return Fit(says="waits", takes_mib=takes, others=list(busy))
         case Go(missing) if missing:

@@ -17,7 +17,7 @@ from . import fits
 from .footprints import Expected, Footprints
 from .life import Life
 from .pools import Pools, spread
-from .residency import Decision, Footprint, Go, MakeRoom, Pool, Refuse, Wait, Want
+from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
 from .room import Room, RoomRules
 
 GUESS_LIMIT_S = 2.0
@@ -194,7 +194,7 @@ def _told(
         load_s=load_s,
         evict=[Eviction(model=model, why=why) for model, why in leave],
         waits_for=list(decision.busy) if isinstance(decision, Wait) else [],
-        missing=dict(decision.missing) if isinstance(decision, Refuse | Go) else {},
+        missing={} if isinstance(decision, Wait) else dict(decision.missing),
         why=decision.why if isinstance(decision, Refuse) else None,
         pools=[
             PoolInfo(name=p.name, total_mib=p.total, free_mib=p.free, budget_mib=p.budget)

@@ -68,6 +68,8 @@ class MakeRoom:
     """These leave first; each with the reason."""
 
     leave: tuple[tuple[str, str], ...]
+    missing: Footprint = attrs.field(factory=dict)
+    """As of `Go`."""
 
 
 @attrs.frozen
@@ -131,7 +133,8 @@ def decide(
             leaving = rest
     if not leaving:
         return Go(missing)
-    return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
+    leave = tuple((other.model, _reason(other, want, forced)) for other in leaving)
+    return MakeRoom(leave, missing)
 
 
 def _reduced(want: Want, missing: Footprint) -> Want:

@@ -189,7 +189,8 @@ class Fit:
     """What it takes or is expected to; None where nobody knows."""
     others: list[str] = attrs.field(factory=list)
     short_mib: int | None = None
-    """What is missing even with every other model unloaded; None where rules forbid it."""
+    """What is missing even with every other model unloaded; None where nothing is, or rules
+    forbid it."""
     why: str | None = None
     """Why it can't be loaded, where it can't."""
 

@@ -245,7 +245,10 @@ def test_one_that_may_be_larger_than_memory_gets_what_there_can_be() -> None:
     idle, busy = resident("idle", 300), resident("busy", 500, busy=True)
     pinned = resident("pinned", 200, pinned=True)
     assert decide(big, [], [host(9_000)]) == Go({"host": 11_000})
-    assert leaving(decide(big, [idle, pinned], [host(8_500)])) == ["idle"]
+    room = decide(big, [idle, pinned], [host(8_500)])
+    assert leaving(room) == ["idle"]
+    assert isinstance(room, MakeRoom)
+    assert room.missing == {"host": 20_000 - 8_800}
     assert decide(big, [idle, busy], [host(8_200)]) == Wait(("busy",))
     assert isinstance(decide(want(20_000), [], [host(9_000)]), Refuse)
     assert decide(want(400, oversize=True), [], [host(9_000)]) == Go()
