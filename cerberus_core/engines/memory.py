@@ -11,7 +11,7 @@ import structlog
 
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Estimate, Eviction, Fit, Plan, PoolInfo
+from cerberus_core.values import Estimate, Eviction, Fit, LoadPlan, Plan, PoolInfo
 
 from . import fits
 from .footprints import Expected, Footprints
@@ -124,7 +124,16 @@ class Memory:
         return told
 
     def _load_s(self, life: Life) -> float | None:
-        return self._footprints.load_s(life.model.id, life.policy.plan)
+        return self._footprints.load_s(life.model.id, self._plan_of(life))
+
+    def _plan_of(self, life: Life) -> LoadPlan:
+        """What sizes and times are learned for."""
+        plan = life.policy.plan
+        try:
+            return self._backends[life.model.backend].resolved(plan)
+        except Exception as error:  # noqa: BLE001 - foreign code; what is asked for is known
+            _log.warning("backend_fault", model=life.model.id, error=str(error))
+            return plan
 
     async def _look(self) -> Sequence[Pool]:
         return () if self._pools is None else await self._pools.look()
@@ -143,7 +152,7 @@ class Memory:
                 estimate = await backend.estimate(model, policy.plan)
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
-        expected = self._footprints.expected(model.id, policy.plan, estimate, pools)
+        expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)
         if not pools or model.loaded:  # others have loaded it: it takes nothing more
             expected = Expected({}, "unknown")
         want = Want(
@@ -156,7 +165,7 @@ class Memory:
         return want, expected
 
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
-        backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        backend, model, plan = self._backends[life.model.backend], life.model, self._plan_of(life)
         now = self._clock.now()
         try:
             told = await backend.taken(model)

@@ -60,6 +60,13 @@ class Backend(ABC):
         last words in its message. On cancellation nothing may be left running.
         """
 
+    def resolved(self, plan: LoadPlan) -> LoadPlan:
+        """`plan` with the backend's own settings where it leaves the choice to them.
+
+        What was learned of a model holds for one such plan. Quick, without effects.
+        """
+        return plan
+
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
         """What of `plan` its `load` does not do: the field's name → why, or where to set it.
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from cerberus_core.engines import Footprints, Manager, ModelPolicy, Policies, Pools
@@ -49,13 +50,15 @@ class House:
         return self.backend.loaded
 
 
-def manager_of(house: House, clock: FakeClock, **policies: Any) -> Manager:
+def manager_of(
+    house: House, clock: FakeClock, footprints: Footprints | None = None, **policies: Any
+) -> Manager:
     return Manager(
         {"toy": house.backend},
         policies=Policies(**policies),
         clock=clock,
         pools=cast(Pools, house),
-        footprints=Footprints(),
+        footprints=footprints,
     )
 
 
@@ -130,3 +133,22 @@ async def test_a_backend_that_hangs_or_breaks_leaves_its_models_unknown(clock: F
     async with manager_of(house, clock).running() as manager:
         await manager.models()
         assert (await manager.fits())["toy/300"].says == "unknown"
+
+
+async def test_what_was_learned_is_not_believed_of_a_plan_that_the_backend_resolves_anew(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(Sized(["300"]))
+    footprints = Footprints()
+    footprints.learn_taken("toy/300", LoadPlan(context=4096), {"host": 700}, clock.now())
+    own = {"context": 4096}
+    monkeypatch.setattr(
+        house.backend, "resolved", lambda plan: attrs.evolve(plan, **own), raising=True
+    )
+    async with manager_of(house, clock, footprints).running() as manager:
+        await manager.models()
+        assert (await manager.fits())["toy/300"].takes_mib == 700
+        own["context"] = 8192  # as after a change of the plugin's settings
+        assert (await manager.fits())["toy/300"].takes_mib == 300
+        monkeypatch.setattr(house.backend, "resolved", lambda plan: 1 / 0)
+        assert (await manager.fits())["toy/300"].takes_mib == 300

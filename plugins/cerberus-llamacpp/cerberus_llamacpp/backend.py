@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import attrs
+
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
 from cerberus_core.platform import in_daemon_thread
@@ -94,12 +96,11 @@ class LlamaCpp(Backend):
         found = self._scan.last.get(model.name)
         if found is None or found.problem is not None:
             return None
-        context = self._context(found, plan)
-        parallel = plan.parallel or self._settings.parallel
+        whole = self.resolved(plan)
         return estimate(
             found,
-            context=context * parallel,
-            gpu_layers=self._gpu_layers(plan),
+            context=_context(found, whole) * (whole.parallel or 1),
+            gpu_layers=whole.gpu_layers,
             cache_type_k=plan.cache_type_k,
             cache_type_v=plan.cache_type_v,
             draft=_draft(self._scan.last, plan),
@@ -108,6 +109,16 @@ class LlamaCpp(Backend):
     def processes(self, model: ModelInfo) -> Sequence[int]:
         engine = self._engines.get(model.name)
         return () if engine is None or engine.pid is None else (engine.pid,)
+
+    def resolved(self, plan: LoadPlan) -> LoadPlan:
+        own = self._settings
+        return attrs.evolve(
+            plan,
+            context=plan.context or own.context,
+            parallel=plan.parallel or own.parallel,
+            gpu_layers=own.gpu_layers if plan.gpu_layers is None else plan.gpu_layers,
+            extra_args=(*own.extra_args, *(plan.extra_args or ())) or None,
+        )
 
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
         told = _wrong(plan, self._scan.last)
@@ -171,24 +182,18 @@ class LlamaCpp(Backend):
             self._kind = await asyncio.to_thread(_choose, self._settings)
         return self._kind
 
-    def _context(self, found: Found, plan: LoadPlan) -> int:
-        context = plan.context or self._settings.context
-        return min(context, found.ctx) if found.ctx else context
-
-    def _gpu_layers(self, plan: LoadPlan) -> int | None:
-        return self._settings.gpu_layers if plan.gpu_layers is None else plan.gpu_layers
-
     def _launch(
         self, found: Found, draft: Found | None, model: ModelInfo, plan: LoadPlan, threads: int
     ) -> Launch:
+        whole = self.resolved(plan)
         return Launch(
             model=found.path,
             projector=found.projector,
             alias=model.id,
-            context=self._context(found, plan),
-            parallel=plan.parallel or self._settings.parallel,
+            context=_context(found, whole),
+            parallel=whole.parallel or 1,
             threads=threads,
-            gpu_layers=self._gpu_layers(plan),
+            gpu_layers=whole.gpu_layers,
             cache_type_k=plan.cache_type_k,
             cache_type_v=plan.cache_type_v,
             tensor_split=plan.tensor_split or (),
@@ -196,10 +201,15 @@ class LlamaCpp(Backend):
             devices=plan.devices or (),
             draft=draft.path if draft is not None else None,
             draft_tokens=plan.draft_tokens,
-            extra_args=plan.extra_args or (),
+            extra_args=whole.extra_args or (),
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",
         )
+
+
+def _context(found: Found, whole: LoadPlan) -> int:
+    context = whole.context or 1
+    return min(context, found.ctx) if found.ctx else context
 
 
 def _draft(models: Mapping[str, Found], plan: LoadPlan) -> Found | None:
@@ -237,7 +247,7 @@ def _choose(settings: Settings) -> Kind:
     if settings.engine != "embedded":
         binary = find_binary(settings.binary)
         if binary is not None:
-            return Binary(binary, settings.extra_args)
+            return Binary(binary)
         if settings.engine == "binary":
             raise Unavailable(
                 "no llama-server was found on PATH",

@@ -56,18 +56,15 @@ class Binary:
     label = "llama-server"
     attempts = 5
 
-    def __init__(
-        self, path: Path, extra_args: list[str], *, port: Callable[[], int] = free_port
-    ) -> None:
+    def __init__(self, path: Path, *, port: Callable[[], int] = free_port) -> None:
         self.path = path
-        self._extra = extra_args
         self._port = port
         self._flags: frozenset[str] | None = None
 
     async def start(self, launch: Launch, key: str) -> Started:
         flags = await self._known_flags(launch.log.with_name("llama-server --help.log"))
         port = self._port()
-        argv = [*self._argv(launch, port, flags), *self._extra, *launch.extra_args]
+        argv = [*self._argv(launch, port, flags), *launch.extra_args]
         child = await spawn(argv, log=launch.log, env={**os.environ, "LLAMA_API_KEY": key})
 
         async def where() -> str:
