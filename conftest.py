@@ -1,4 +1,7 @@
-"""A budget of seconds for each suite: a run that grows is told before it hurts."""
+"""For every suite: the loop that it runs on, and a budget of seconds.
+
+A run that grows is told before it hurts.
+"""
 
 from collections import defaultdict
 
@@ -14,6 +17,12 @@ BUDGETS_S = {
 }
 DEFAULT_S = 90.0
 """For every other folder of tests. Budgets are for two busy cores."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
 
 _spent: dict[str, float] = defaultdict(float)
 

@@ -7,7 +7,7 @@ import attrs
 from litestar import Controller, Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery
 
-from cerberus_core.values import ModelInfo, Plan, Problem
+from cerberus_core.values import Fit, ModelInfo, Plan, Problem
 
 from .services import Given
 
@@ -16,12 +16,14 @@ from .services import Given
 class Models:
     """`default` is the one to chat with where nobody named one; None where there is none.
 
-    `problems` are of the backends that could not be listed.
+    `problems` are of the backends that could not be listed. `fits` has those that
+    Cerberus can load, by id.
     """
 
     models: list[ModelInfo]
     default: str | None
     problems: list[Problem]
+    fits: dict[str, Fit]
 
 
 class ModelsController(Controller):
@@ -34,7 +36,10 @@ class ModelsController(Controller):
         manager = services.manager
         models = await manager.models()
         return Models(
-            models=models, default=manager.default(), problems=list(manager.problems.values())
+            models=models,
+            default=manager.default(),
+            problems=list(manager.problems.values()),
+            fits=await manager.fits(),
         )
 
     @post("/load/{id:path}", summary="Load a model", status_code=200)

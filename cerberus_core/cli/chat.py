@@ -158,14 +158,26 @@ def _converse(talk: Talk) -> None:
 
 def _choose(daemon: DaemonClient) -> str:
     """What the daemon says is the one to talk to."""
-    from cerberus_core.errors import NotFound
+    from urllib.parse import quote
 
-    default = daemon.get("/api/models")["default"]
+    from cerberus_core.errors import CerberusError, DaemonUnreachable, NotFound
+
+    listed = daemon.get("/api/models")
+    default = listed["default"]
     if default is None:
         raise NotFound(
             "There is no model to chat with",
             hint="`cerberus models pull starter` fetches a small one.",
         )
+    if all(model["id"] != default for model in listed["models"]):
+        try:
+            daemon.get(f"/v1/models/{quote(default)}")
+        except DaemonUnreachable:
+            raise
+        except CerberusError as error:
+            whose = f"{default!r} is `default_model` of the settings."
+            error.hint = f"{whose} {error.hint}" if error.hint else whose
+            raise
     return str(default)
 
 

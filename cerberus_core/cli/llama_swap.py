@@ -7,7 +7,7 @@ setting for is told, line by line.
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -35,6 +35,17 @@ _OURS = {
     "--slots",
 }
 """Cerberus sets these itself, or finds them by itself."""
+_TUNED: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
+    "cache_type_k": (("-ctk", "--cache-type-k"), str),
+    "cache_type_v": (("-ctv", "--cache-type-v"), str),
+    "gpu_layers": (("-ngl", "--gpu-layers", "--n-gpu-layers"), int),
+    "tensor_split": (("-ts", "--tensor-split"), lambda v: [float(x) for x in v.split(",")]),
+    "main_gpu": (("-mg", "--main-gpu"), int),
+    "devices": (("-dev", "--device"), lambda v: v.split(",")),
+    "draft_tokens": (("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), int),
+}
+"""Settings of one model: their flags, and how their values are read."""
+_DRAFT = ("-md", "--model-draft", "--spec-draft-model")
 _QUIET = {"cmd", "aliases", "ttl", "unlisted", "macros", "concurrencyLimit", "name", "description"}
 _QUIET |= {"proxy", "checkEndpoint", "metadata", "useModelName"}
 _TOP = {"models", "macros", "groups", "globalTTL", "hooks", "startPort", "healthCheckTimeout"}
@@ -165,15 +176,41 @@ def _model(
         told.settings["models", model_id, "concurrency"] = limit
     if model.get("unlisted") is True:
         told.notes.append(f"{where}.unlisted: Cerberus lists all models")
-    for flag, value in flags:
-        if flag not in {*_MODEL, *_CONTEXT, *_PARALLEL, *_OURS}:
-            shown = flag if value is None else f"{flag} {value}"
-            told.notes.append(
-                f"{where}.cmd: {shown}: not for one model; plugins.llamacpp has settings for all"
-            )
+    _tuned(where, flags, model_id, told)
     for key in model:
         if key not in _QUIET:
             told.notes.append(f"{where}.{key}: not translated")
+
+
+def _tuned(
+    where: str, flags: list[tuple[str, str | None]], model_id: str, told: Translation
+) -> None:
+    """Flags that have a setting become it; the others are passed on as they are."""
+    known = {flag: (name, read) for name, (names, read) in _TUNED.items() for flag in names}
+    rest: list[str] = []
+    for flag, value in flags:
+        name, read = known.get(flag, ("", str))
+        if flag in _DRAFT and value is not None:
+            told.settings["models", model_id, "draft"] = _SHARD.sub("", PurePath(value).stem)
+            told.folders.append(str(PurePath(value).parent))
+        elif name and value is not None and _reads(read, value):
+            told.settings["models", model_id, name] = read(value)
+        elif flag not in {*_MODEL, *_CONTEXT, *_PARALLEL, *_OURS}:
+            rest += [flag] if value is None else [flag, value]
+    if rest:
+        told.settings["models", model_id, "extra_args"] = rest
+        told.notes.append(
+            f"{where}.cmd: {shlex.join(rest)}: passed on as it is; a llama-server takes it, "
+            "the embedded engine doesn't"
+        )
+
+
+def _reads(read: Callable[[str], Any], value: str) -> bool:
+    try:
+        read(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _sizes(

@@ -29,17 +29,18 @@ def ls(json: Json = False) -> None:
 
     try:
         daemon = DaemonClient()
-        models = daemon.get("/api/models")["models"]
+        listed = daemon.get("/api/models")
+        models, fits = listed["models"], listed["fits"]
         warnings = daemon.get("/api/status")["warnings"]
         reports = [] if models else daemon.get("/api/plugins")["plugins"]
     except DaemonUnreachable:
-        models, warnings, reports = _list_here()
+        models, fits, warnings, reports = _list_here()
     for warning in warnings:
         warn(typed(f"! {warning}"))
     if json:
-        say_json({"models": models})
+        say_json({"models": models, "fits": fits})
     elif models:
-        _table(models)
+        _table(models, fits)
     else:
         say(typed("There are no models yet. `cerberus models pull starter` fetches a small one."))
         _offer(reports)
@@ -53,7 +54,7 @@ def _offer(reports: list[dict[str, Any]]) -> None:
         say(f"    {offer.command}")
 
 
-def _list_here() -> tuple[list[dict[str, Any]], list[str], list[dict[str, Any]]]:
+def _list_here() -> tuple[list[dict[str, Any]], dict[str, Any], list[str], list[dict[str, Any]]]:
     import msgspec
 
     from cerberus_core.platform import folders
@@ -62,20 +63,21 @@ def _list_here() -> tuple[list[dict[str, Any]], list[str], list[dict[str, Any]]]
 
     here = look_here(folders())
 
-    async def listed() -> tuple[list[dict[str, Any]], list[str]]:
+    async def listed() -> tuple[list[dict[str, Any]], dict[str, Any], list[str]]:
         async with here.manager() as manager:
             models = msgspec.to_builtins(await manager.models())
-            return models, [*here.warnings, *manager.warnings()]
+            fits = msgspec.to_builtins(await manager.fits())
+            return models, fits, [*here.warnings, *manager.warnings()]
 
     return *run_async(listed), msgspec.to_builtins(here.plugins.reports)
 
 
-def _table(models: list[dict[str, Any]]) -> None:
+def _table(models: list[dict[str, Any]], fits: dict[str, Any]) -> None:
     from .table import Column, print_table
 
     columns = [
         Column("MODEL", long=True), Column("STATE"), Column("SIZE", right=True),
-        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN"),
+        Column("CONTEXT\n/ TRAINED", right=True), Column("CAN"), Column("FITS"),
     ]  # fmt: skip
     rows, notes = [], []
     for model in models:
@@ -84,7 +86,8 @@ def _table(models: list[dict[str, Any]]) -> None:
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or _loading(model) or model["detail"] or ""
         context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"
-        rows.append([model["id"], state, _size(model["size_mib"]), context, can])
+        size, fits_it = _size(model["size_mib"]), _fits(fits.get(model["id"]))
+        rows.append([model["id"], state, size, context, can, fits_it])
         notes.append(note)
     print_table(columns, rows, notes)
 
@@ -108,6 +111,28 @@ def _size(mib: int | None) -> str:
     if mib is None:
         return "—"
     return f"{mib} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
+
+
+def _fits(fit: dict[str, Any] | None) -> str:
+    """A few words: who would leave is `models plan`'s to say."""
+    if fit is None:
+        return "—"
+    others = len(fit["others"])
+    words = {
+        "loaded": "loaded",
+        "yes": "yes",
+        "after": f"yes, {others} leave{'s' if others == 1 else ''}",
+        "waits": f"waits for {others}",
+        "oversize": "oversize",
+        "unknown": "?",
+    }
+    if fit["says"] in words:
+        return words[fit["says"]]
+    return f"no: {_short(fit['short_mib'])} short" if fit["short_mib"] else "no: pinned"
+
+
+def _short(mib: int) -> str:
+    return _size(mib) if mib < 10 * 1024 else f"{mib / 1024:.0f} GiB"
 
 
 def _number(value: int | None) -> str:
@@ -191,6 +216,9 @@ def plan(name: Name, json: Json = False) -> None:
         say(f"  It would wait for {', '.join(told['waits_for'])}, in use now.")
     elif told["why"]:
         say(f"  It can't be loaded: {told['why']}.")
+    elif told["missing"]:
+        lacks = " and ".join(f"{_size(mib)} of {pool}" for pool, mib in told["missing"].items())
+        say(f"  It lacks {lacks} and is loaded all the same: it may be oversize.")
     else:
         say("  It can be loaded now.")
 

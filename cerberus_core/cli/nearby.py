@@ -28,9 +28,14 @@ class Engine:
     is_it: Callable[[Any], bool]
     """Whether what `path` answers (parsed JSON) is its."""
     plugin: str
-    key: str
-    url: str
-    """The value of `key`, with `{port}`."""
+    url: str = "http://127.0.0.1:{port}"
+    """Its address, with `{port}`."""
+    key: str = attrs.field()
+    """The setting that takes its address."""
+
+    @key.default
+    def _base_url(self) -> str:
+        return f"plugins.{self.plugin}.base_url"
 
 
 @attrs.frozen(kw_only=True)
@@ -52,8 +57,6 @@ ENGINES = (
         path="/api/version",
         is_it=_has("version"),
         plugin="ollama",
-        key="plugins.ollama.base_url",
-        url="http://127.0.0.1:{port}",
     ),
     Engine(
         name="LM Studio",
@@ -61,8 +64,6 @@ ENGINES = (
         path="/api/v0/models",
         is_it=_has("data"),
         plugin="lmstudio",
-        key="plugins.lmstudio.base_url",
-        url="http://127.0.0.1:{port}",
     ),
     Engine(
         name="A llama-server",

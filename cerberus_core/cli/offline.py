@@ -8,7 +8,7 @@ import attrs
 
 import cerberus_core
 from cerberus_core.config import Loaded, load
-from cerberus_core.engines import Manager, can_chat, policies_of
+from cerberus_core.engines import Manager, Pools, RoomRules, can_chat, policies_of
 from cerberus_core.errors import BadRequest, NotFound
 from cerberus_core.gpu import Monitor
 from cerberus_core.interfaces import Backend
@@ -33,20 +33,31 @@ class Here:
 
     @asynccontextmanager
     async def manager(self) -> AsyncIterator[Manager]:
-        """The manager that the daemon would have, its models listed."""
-        manager = Manager(
-            self.plugins.backends, policies=policies_of(self.loaded.config), clock=SystemClock()
-        )
-        async with manager.running():
-            await manager.models()
-            yield manager
+        """The manager that the daemon would have, its models listed; nothing is learned."""
+        config = self.loaded.config
+        async with self._monitor(meters=False) as monitor:
+            manager = Manager(
+                self.plugins.backends,
+                policies=policies_of(config),
+                clock=SystemClock(),
+                pools=Pools(monitor, config.engines.memory_mib),
+                rules=RoomRules(max_loaded=config.engines.max_loaded),
+            )
+            async with manager.running():
+                await manager.models()
+                yield manager
 
     async def gpus(self) -> GPUSnapshot:
         """The GPUs and energy meters, read once."""
-        plugins = self.plugins
-        monitor = Monitor(plugins.gpu_vendors, plugins.energy_meters, clock=SystemClock())
-        try:
+        async with self._monitor() as monitor:
             return await monitor.fresh()
+
+    @asynccontextmanager
+    async def _monitor(self, *, meters: bool = True) -> AsyncIterator[Monitor]:
+        energy = self.plugins.energy_meters if meters else {}
+        monitor = Monitor(self.plugins.gpu_vendors, energy, clock=SystemClock())
+        try:
+            yield monitor
         finally:
             await monitor.aclose()
 

@@ -169,9 +169,9 @@ def _same(text: str, wanted: dict[str, Any]) -> bool:
 
 def _sorted(value: Any) -> str:
     if isinstance(value, dict):
-        # An empty table says nothing: the last key of one may take it along.
-        keys = sorted(key for key in value if value[key] != {})
-        return "{" + ",".join(f"{key!r}:{_sorted(value[key])}" for key in keys) + "}"
+        # An empty table says nothing: the last key of one may take it along, and those around it.
+        told = {key: _sorted(item) for key, item in sorted(value.items())}
+        return "{" + ",".join(f"{key!r}:{item}" for key, item in told.items() if item != "{}") + "}"
     if isinstance(value, list):
         return "[" + ",".join(_sorted(item) for item in value) + "]"
     return repr(value)

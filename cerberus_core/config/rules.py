@@ -77,6 +77,25 @@ def url() -> Validator:
     )
 
 
+def text(what: str) -> Validator:
+    return rule(what, lambda value: bool(value) and "\0" not in value)
+
+
+def texts(what: str) -> Validator:
+    return rule(what, lambda values: all(value and "\0" not in value for value in values))
+
+
+def one_of(*choices: str) -> Validator:
+    return rule(f"one of {', '.join(choices)}", choices.__contains__)
+
+
+def shares() -> Validator:
+    return rule(
+        "a list of shares, 0 or more and not all 0, such as [3, 1]",
+        lambda values: all(math.isfinite(v) and v >= 0 for v in values) and any(values),
+    )
+
+
 def host_names() -> Validator:
     return rule(
         "a list of host names, without http:// and without a path",

@@ -11,6 +11,9 @@ from . import rules
 from .quick import HOST, PORT
 from .rules import WrongValue
 
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""Of keys and values, as ggml calls them."""
+
 
 @attrs.frozen(kw_only=True)
 class ServerConfig:
@@ -94,6 +97,29 @@ class ModelSettings:
     """Tokens of context for each request."""
     parallel: int | None = attrs.field(default=None, validator=rules.count())
     """Requests that the engine answers at the same time."""
+    cache_type_k: str | None = attrs.field(default=None, validator=rules.one_of(*CACHE_TYPES))
+    """How keys are kept in the cache: fewer bits take less memory."""
+    cache_type_v: str | None = attrs.field(default=None, validator=rules.one_of(*CACHE_TYPES))
+    gpu_layers: int | None = attrs.field(default=None, validator=rules.count(least=0))
+    """Layers on the GPUs."""
+    tensor_split: list[float] | None = attrs.field(default=None, validator=rules.shares())
+    """Shares of the GPUs, in their order."""
+    main_gpu: int | None = attrs.field(default=None, validator=rules.count(least=0))
+    """The GPU that holds what isn't split."""
+    devices: list[str] | None = attrs.field(
+        default=None, validator=rules.words('a list of devices, such as ["CUDA0"]')
+    )
+    """Devices to use, as the engine calls them."""
+    draft: str | None = attrs.field(
+        default=None, validator=rules.text("the name of a small model of the same backend")
+    )
+    """A small model that guesses ahead."""
+    draft_tokens: int | None = attrs.field(default=None, validator=rules.count())
+    """Tokens that it guesses at most at a time."""
+    extra_args: list[str] | None = attrs.field(
+        default=None, validator=rules.texts('a list of arguments, such as ["--flag", "value"]')
+    )
+    """More arguments for the engine of this model."""
     concurrency: int | None = attrs.field(default=None, validator=rules.count())
     """Requests that are passed on at the same time; the others wait their turn."""
     pinned: bool = False
@@ -104,6 +130,8 @@ class ModelSettings:
     """Lives with models of the same group alone."""
     exclusive: bool = False
     """Lives alone."""
+    oversize: bool = False
+    """Loaded though it is larger than the memory there is: pages come from disk as needed."""
 
 
 @attrs.frozen(kw_only=True)

@@ -102,8 +102,7 @@ def believed(before: Footprint | None, seen: Footprint, *, used: bool) -> Footpr
 
 def plan_key(plan: LoadPlan) -> str:
     """What of a plan decides on memory, as text."""
-    values = attrs.asdict(plan)
-    return ",".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    return ",".join(f"{name}={value}" for name, value in plan.asked().items())
 
 
 def lay_out(estimate: Estimate, pools: Sequence[Pool]) -> Footprint:

@@ -7,20 +7,23 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 import attrs
+import structlog
 
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import ModelInfo, Notice, Plan, Problem
+from cerberus_core.values import Fit, ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
 from .lease import Lease, Waited
 from .life import Life
 from .memory import Memory
-from .policy import Policies, first_choice, index, not_found, strangers
+from .policy import Policies, first_choice, idle_settings, index, not_found, strangers
 from .pools import Pools
 from .room import RoomRules
+
+_log = structlog.get_logger("engines")
 
 
 class Manager:
@@ -99,7 +102,20 @@ class Manager:
         return [
             *[Notice(text=f"{p.backend}: {p.what}", hint=p.hint) for p in self.problems.values()],
             *[Notice(text=line) for line in lines],
+            *idle_settings(self._policies, self._ignored()),
         ]
+
+    def _ignored(self) -> dict[str, Mapping[str, str]]:
+        """Of each listed model with settings, what of them its backend doesn't do."""
+        told: dict[str, Mapping[str, str]] = {}
+        for model_id, policy in self._policies.models.items():
+            life = self._lives.get(model_id)
+            if life is not None and policy.plan.asked():
+                try:
+                    told[model_id] = self._backends[life.model.backend].ignores(policy.plan)
+                except Exception as error:  # noqa: BLE001 - foreign code; the others are told
+                    _log.warning("backend_fault", model=model_id, error=str(error))
+        return told
 
     def default(self) -> str | None:
         """The model to chat with where nobody named one, of those listed last."""
@@ -198,6 +214,13 @@ class Manager:
             hold_s=self._policies.session_hold_s if in_session else 0.0,
             life=life,
         )
+
+    async def fits(self) -> dict[str, Fit]:
+        """By id, whether each model could be loaded now; by one look at the memory for all.
+
+        Of those listed last; what is broken or served elsewhere is left out.
+        """
+        return await self._memory.fits()
 
     def _changed(self, model: ModelInfo) -> None:
         self._memory.changed()

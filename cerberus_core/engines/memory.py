@@ -1,5 +1,6 @@
 """Memory and the models in it: what each takes, who is let in, what would happen."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -10,13 +11,17 @@ import structlog
 
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Estimate, Eviction, Plan, PoolInfo
+from cerberus_core.values import Estimate, Eviction, Fit, LoadPlan, Plan, PoolInfo
 
+from . import fits
 from .footprints import HOST, Expected, Footprints
 from .life import Life
 from .pools import Pools, spread
 from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
 from .room import Room, RoomRules
+
+GUESS_LIMIT_S = 2.0
+"""Seconds a backend may take to guess a model's size for a list; unknown after that."""
 
 _log = structlog.get_logger("engines")
 
@@ -36,6 +41,7 @@ class Memory:
     ) -> None:
         """`pools` None: nobody looks at sizes, only the rules count."""
         self._backends = backends
+        self._lives = lives
         self._pools = pools
         self._footprints = footprints
         self._clock = clock
@@ -58,7 +64,7 @@ class Memory:
         if not life.model.managed:
             yield
             return
-        want, _ = await self._want(life)
+        want, _ = await self._want(life, await self._look())
         self._expected[life.model.id] = want.footprint
         life.load_s = self.usual_load_s(life) or life.load_s
         life.evicted = await self._room.admit(want)
@@ -87,13 +93,49 @@ class Memory:
 
     async def plan(self, life: Life) -> Plan:
         """What loading it would take and do, without doing it."""
-        want, expected = await self._want(life)
-        decision = await self._room.plan(want)
-        return _told(life, expected, decision, await self._look(), self.usual_load_s(life))
+        pools = await self._look()
+        want, expected = await self._want(life, pools)
+        decision = self._room.plan(want, pools)
+        return _told(life, expected, decision, pools, self.usual_load_s(life))
+
+    async def fits(self) -> dict[str, Fit]:
+        """Of every model that can be loaded, whether it could be now: by one look for all.
+
+        What is broken or served elsewhere is left out.
+        """
+        pools = await self._look()
+        lives = [
+            life
+            for life in self._lives().values()
+            if life.model.managed and life.model.problem is None
+        ]
+        wants = await asyncio.gather(*[self._want(life, pools, guess=True) for life in lives])
+        told = {}
+        for life, (want, expected) in zip(lives, wants, strict=True):
+            model = life.model.id
+            state = life.info().state
+            if state in ("ready", "draining"):
+                takes = sum(self._expected.get(model, {}).values()) or None
+                told[model] = Fit(says="loaded", takes_mib=takes)
+            elif state == "loading":
+                waits = self._room.waits_for(model)
+                told[model] = Fit(says="waits" if waits else "yes", others=list(waits))
+            else:
+                told[model] = fits.told(expected, self._room.plan(want, pools))
+        return told
 
     def usual_load_s(self, life: Life) -> float | None:
         """What earlier loads took, in seconds; None before the first."""
-        return self._footprints.load_s(life.model.id, life.policy.plan)
+        return self._footprints.load_s(life.model.id, self._plan_of(life))
+
+    def _plan_of(self, life: Life) -> LoadPlan:
+        """What sizes and times are learned for."""
+        plan = life.policy.plan
+        try:
+            return self._backends[life.model.backend].resolved(plan)
+        except Exception as error:  # noqa: BLE001 - foreign code; what is asked for is known
+            _log.warning("backend_fault", model=life.model.id, error=str(error))
+            return plan
 
     def waits_for(self, life: Life) -> tuple[str, ...]:
         """The models in the way of its load, as far as they are waited for."""
@@ -102,15 +144,21 @@ class Memory:
     async def _look(self) -> Sequence[Pool]:
         return () if self._pools is None else await self._pools.look()
 
-    async def _want(self, life: Life) -> tuple[Want, Expected]:
+    async def _want(
+        self, life: Life, pools: Sequence[Pool], *, guess: bool = False
+    ) -> tuple[Want, Expected]:
         model, policy = life.model, life.policy
-        pools = await self._look()
+        backend = self._backends[model.backend]
         estimate: Estimate | None = None
         try:
-            estimate = await self._backends[model.backend].estimate(model, policy.plan)
+            if guess:
+                with anyio.move_on_after(GUESS_LIMIT_S):
+                    estimate = await backend.guess(model, policy.plan)
+            else:
+                estimate = await backend.estimate(model, policy.plan)
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
-        expected = self._footprints.expected(model.id, policy.plan, estimate, pools)
+        expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)
         if not pools or model.loaded:  # others have loaded it: it takes nothing more
             expected = Expected({}, "unknown")
         want = Want(
@@ -118,11 +166,12 @@ class Memory:
             footprint=expected.footprint,
             group=policy.group,
             exclusive=policy.exclusive,
+            oversize=policy.oversize,
         )
         return want, expected
 
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
-        backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        backend, model, plan = self._backends[life.model.backend], life.model, self._plan_of(life)
         endpoint = life.endpoint
         now = self._clock.now()
         try:
@@ -166,7 +215,7 @@ def _told(
         load_s=load_s,
         evict=[Eviction(model=model, why=why) for model, why in leave],
         waits_for=list(decision.busy) if isinstance(decision, Wait) else [],
-        missing=dict(decision.missing) if isinstance(decision, Refuse) else {},
+        missing={} if isinstance(decision, Wait) else dict(decision.missing),
         why=decision.why if isinstance(decision, Refuse) else None,
         pools=[
             PoolInfo(name=p.name, total_mib=p.total, free_mib=p.free, budget_mib=p.budget)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import attrs
 
-from cerberus_core.config import Config
+from cerberus_core.config import Config, ModelSettings
 from cerberus_core.errors import ModelNotFound
-from cerberus_core.values import LoadPlan, ModelInfo
+from cerberus_core.values import LoadPlan, ModelInfo, Notice
 
 BACKOFF_CAP_S = 60.0
 
@@ -30,6 +31,8 @@ class ModelPolicy:
     """Lives with the models of its group alone."""
     exclusive: bool = False
     """Lives alone."""
+    oversize: bool = False
+    """Loaded though it is larger than the memory there is."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,13 +64,14 @@ def policies_of(config: Config) -> Policies:
         models={
             model_id: ModelPolicy(
                 ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
-                plan=LoadPlan(context=model.context, parallel=model.parallel),
+                plan=plan_of(model),
                 concurrency=model.concurrency,
                 queue_limit=config.engines.queue_limit,
                 pinned=model.pinned,
                 preload=model.preload,
                 group=model.group,
                 exclusive=model.exclusive,
+                oversize=model.oversize,
             )
             for model_id, model in config.models.items()
         },
@@ -76,6 +80,24 @@ def policies_of(config: Config) -> Policies:
         },
         default=config.default_model,
     )
+
+
+def plan_of(settings: ModelSettings) -> LoadPlan:
+    """How one model is to be loaded: the settings of the same names."""
+    values: dict[str, Any] = {}
+    for field in attrs.fields(LoadPlan):
+        value = getattr(settings, field.name)
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    return LoadPlan(**values)
+
+
+def idle_settings(policies: Policies, ignored: Mapping[str, Mapping[str, str]]) -> list[Notice]:
+    """What the settings ask of models that their backends don't do. `ignored`: by model id."""
+    return [
+        Notice(text=f'models."{model_id}".{name} is not possible', hint=why or None)
+        for model_id in policies.models
+        for name, why in ignored.get(model_id, {}).items()
+    ]
 
 
 def index(models: Mapping[str, ModelInfo], aliases: Mapping[str, str]) -> dict[str, str]:

@@ -53,11 +53,16 @@ class Want:
     footprint: Footprint
     group: str | None = None
     exclusive: bool = False
+    oversize: bool = False
+    """It is loaded though it is larger than the memory there is; whoever can leaves for it."""
 
 
 @attrs.frozen
 class Go:
-    """There is room."""
+    """There is room, or as much as there can be for one that may be larger."""
+
+    missing: Footprint = attrs.field(factory=dict)
+    """MiB that such a one lacks in each pool."""
 
 
 @attrs.frozen
@@ -65,6 +70,8 @@ class MakeRoom:
     """These leave first; each with the reason."""
 
     leave: tuple[tuple[str, str], ...]
+    missing: Footprint = attrs.field(factory=dict)
+    """As of `Go`."""
 
 
 @attrs.frozen
@@ -105,10 +112,16 @@ def decide(
         return Refuse(why=f"{_names(pinned)} is pinned and may not live beside it", missing={})
     asked = _Room(want, others, pools, max_loaded)
     movable = [other for other in others if not other.pinned]
+    missing: Footprint = {}
     if not asked.enough(movable):
         # How much of a load's memory is seen as taken already, nobody knows: look again after it.
         loading = tuple(other.model for other in movable if other.loading)
-        return Wait(loading) if loading else _refusal(asked, movable)
+        if loading:
+            return Wait(loading)
+        if not want.oversize or asked.too_many(movable):
+            return _refusal(asked, movable)
+        missing = asked.missing(movable)
+        asked = attrs.evolve(asked, want=_reduced(want, missing))
     unused = [other for other in movable if not (other.busy or other.loading)]
     idle = [other for other in unused if other.held_s <= 0]
     forced = [other for other in clashing if other in idle]
@@ -121,8 +134,14 @@ def decide(
         )
     leaving = _fewest(asked, forced, sorted(idle, key=_worth_keeping))
     if not leaving:
-        return Go()
-    return MakeRoom(tuple((other.model, _reason(other, want, forced)) for other in leaving))
+        return Go(missing)
+    leave = tuple((other.model, _reason(other, want, forced)) for other in leaving)
+    return MakeRoom(leave, missing)
+
+
+def _reduced(want: Want, missing: Footprint) -> Want:
+    left = {name: mib - missing.get(name, 0) for name, mib in want.footprint.items()}
+    return attrs.evolve(want, footprint={name: mib for name, mib in left.items() if mib > 0})
 
 
 def _fewest(

@@ -140,9 +140,9 @@ class Room:
         """The models in use that this one waits for."""
         return next((t.waits_for for t in self._tickets if t.want.model == model), ())
 
-    async def plan(self, want: Want) -> Decision:
+    def plan(self, want: Want, pools: Sequence[Pool]) -> Decision:
         """What would happen to `want` now. Nothing is done."""
-        return self._decide(want, await self._pools())
+        return self._decide(want, pools)
 
     async def run(self) -> None:
         """Decide, as often as something changes. Until cancelled."""
@@ -164,7 +164,8 @@ class Room:
             decision = self._decide(ticket.want, pools, claimed)
             if ticket.let_in.done():
                 continue
-            if isinstance(decision, Go):
+            coming = self._coming_back(now)
+            if isinstance(decision, Go) and not (decision.missing and coming):
                 self._note_wait(ticket, ())
                 self._promised[ticket.want.model] = ticket.want.footprint
                 ticket.let_in.set_result(None)
@@ -195,7 +196,7 @@ class Room:
             return None
         if self._leaving:
             return None  # `changed` tells when they have left
-        if now < self._settled_at + self._rules.settle_s:
+        if self._coming_back(now):
             # The memory of those who left is not all back yet. Is it all that is missing?
             decision = self._decide(ticket.want, all_back(pools), claimed)
             if isinstance(decision, Go):
@@ -207,6 +208,10 @@ class Room:
             return None
         # Others behind may only take what is free: nobody is sent away for them before.
         return self._make_room(ticket, decision, now) if first else None
+
+    def _coming_back(self, now: float) -> bool:
+        """Whether memory of somebody who left, or is about to, may still come."""
+        return bool(self._leaving) or now < self._settled_at + self._rules.settle_s
 
     def _make_room(self, ticket: _Ticket, decision: Decision, now: float) -> float | None:
         if isinstance(decision, MakeRoom):
@@ -279,8 +284,10 @@ class Room:
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:
+    key = f'models."{want.model}".oversize'
+    anyway = f" `cerberus config set '{key}' true` loads it all the same, slow as it may be."
     return NoRoom(
         f"There is no room for {want.model}: {decision.why}",
         hint="`cerberus models plan` shows what stands in the way; a smaller context or "
-        "another quantisation takes less.",
+        f"another quantisation takes less.{anyway if decision.missing else ''}",
     )

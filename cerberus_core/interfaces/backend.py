@@ -60,6 +60,20 @@ class Backend(ABC):
         last words in its message. On cancellation nothing may be left running.
         """
 
+    def resolved(self, plan: LoadPlan) -> LoadPlan:
+        """`plan` with the backend's own settings where it leaves the choice to them.
+
+        What was learned of a model holds for one such plan. Quick, without effects.
+        """
+        return plan
+
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        """What of `plan` its `load` does not do: the field's name → why, or where to set it.
+
+        Shown where somebody has set it. All that is set, unless a backend says otherwise.
+        """
+        return dict.fromkeys(plan.asked(), f"{self.name} has no such thing.")
+
     async def unload(self, model: ModelInfo) -> None:
         """Give its memory back; returns when that is done. Harmless if not loaded."""
 
@@ -74,6 +88,10 @@ class Backend(ABC):
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         """What loading `model` would take; None where nothing can be said. Quick."""
         return None
+
+    async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        """`estimate` for a list of hundreds: at once, asking nobody and starting nothing."""
+        return await self.estimate(model, plan)
 
     def processes(self, model: ModelInfo) -> Sequence[int]:
         """The process ids of a loaded model's engine, for its memory to be measured.

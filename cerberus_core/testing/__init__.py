@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     )
     from .listener import Listener
     from .scripted import Received, Reply, ScriptedServer
+    from .stand_in import Answer, Asked, StandIn, Talker
 
 __all__ = [
+    "Answer",
+    "Asked",
     "FakeClock",
     "Listener",
     "Received",
     "Reply",
     "ScriptedServer",
+    "StandIn",
+    "Talker",
     "check_backends",
     "check_energy_meters",
     "check_gpu_vendors",
@@ -45,5 +50,6 @@ __getattr__ = on_first_use(
         ),
         "listener": ("Listener",),
         "scripted": ("Received", "Reply", "ScriptedServer"),
+        "stand_in": ("Answer", "Asked", "StandIn", "Talker"),
     },
 )

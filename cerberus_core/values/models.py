@@ -83,6 +83,28 @@ class LoadPlan:
     """Tokens of context for each request."""
     parallel: int | None = None
     """Requests that the engine answers at the same time."""
+    cache_type_k: str | None = None
+    """How keys are kept in the cache: `f16`, `q8_0`, `q4_0` …"""
+    cache_type_v: str | None = None
+    gpu_layers: int | None = None
+    """Layers on the GPUs."""
+    tensor_split: tuple[float, ...] | None = None
+    """Shares of the GPUs, in their order."""
+    main_gpu: int | None = None
+    """Number of the GPU that holds what isn't split."""
+    devices: tuple[str, ...] | None = None
+    """Devices to use, as the engine calls them (`CUDA0`)."""
+    draft: str | None = None
+    """The small model that guesses ahead: the name of another model of the same backend."""
+    draft_tokens: int | None = None
+    """Tokens that it guesses at most at a time."""
+    extra_args: tuple[str, ...] | None = None
+    """More arguments for the engine, in its own words."""
+
+    def asked(self) -> dict[str, object]:
+        """What is not left to the backend."""
+        values = {field.name: getattr(self, field.name) for field in attrs.fields(LoadPlan)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @attrs.frozen(kw_only=True)
@@ -160,6 +182,23 @@ class Eviction:
 
     model: str
     why: str
+
+
+@attrs.frozen(kw_only=True)
+class Fit:
+    """Whether a model could be loaded into this machine's memory now."""
+
+    says: Literal["loaded", "yes", "after", "waits", "oversize", "no", "unknown"]
+    """`after`: once `others` have left. `waits`: for `others`, which are in use. `oversize`:
+    larger than the memory, and loaded all the same as the settings want it."""
+    takes_mib: int | None = None
+    """What it takes or is expected to; None where nobody knows."""
+    others: list[str] = attrs.field(factory=list)
+    short_mib: int | None = None
+    """What is missing even with every other model unloaded; None where nothing is, or rules
+    forbid it."""
+    why: str | None = None
+    """Why it can't be loaded, where it can't."""
 
 
 @attrs.frozen(kw_only=True)

@@ -23,7 +23,8 @@ models:
       # the small one
       ${llama}
       --model ${dir}/Qwen3-4B-Q4_K_M.gguf
-      --ctx-size ${ctx} --parallel 4 -ngl 99
+      --ctx-size ${ctx} --parallel 4 -ngl 99 -ctk q8_0 -fa on --no-mmap
+      -ts 3,1 -md ${dir}/drafts/Qwen3-0.6B.gguf --draft-max 8
     ttl: 60
     aliases: [gpt-4o-mini, {id: small, name: x}]
     concurrencyLimit: 8
@@ -64,6 +65,12 @@ def test_what_llama_swap_says_is_said_in_our_words(tmp_path: Any) -> None:
         'models."llamacpp/Qwen3-4B-Q4_K_M".context = 2048',
         'models."llamacpp/Qwen3-4B-Q4_K_M".ttl_s = 60',
         'models."llamacpp/Qwen3-4B-Q4_K_M".concurrency = 8',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".gpu_layers = 99',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".cache_type_k = "q8_0"',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".tensor_split = [3.0, 1.0]',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".draft = "Qwen3-0.6B"',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".draft_tokens = 8',
+        'models."llamacpp/Qwen3-4B-Q4_K_M".extra_args = ["-fa", "on", "--no-mmap"]',
         'models."llamacpp/Big-Q8".aliases = ["big"]',
         'models."llamacpp/Big-Q8".context = 16384',
         'models."llamacpp/Qwen3-4B-Q4_K_M".group = "pair"',
@@ -88,7 +95,7 @@ def test_what_has_no_setting_is_told_line_by_line(tmp_path: Any) -> None:
         "groups.alone",
         "apiKeys",
     ]
-    assert "-ngl 99" in notes[0]
+    assert "-fa on --no-mmap: passed on as it is" in notes[0]
     assert "cerberus models pull org/repo:Q4_K_M" in notes[4]
     assert "${nowhere}" in notes[6]
     assert "sk-1" not in " ".join(notes)

@@ -1,6 +1,7 @@
 """Tables in terminals of some widths: no name is broken, and nothing is cut off."""
 
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -36,6 +37,10 @@ def model(**facts: object) -> dict[str, object]:
     }
 
 
+def fit(says: str, **facts: object) -> dict[str, Any]:
+    return {"says": says, "takes_mib": None, "others": [], "short_mib": None, "why": None, **facts}
+
+
 def request(**facts: object) -> dict[str, object]:
     return {
         "time": "2026-01-31T12:00:00+00:00", "model": "up/m", "status": 200,
@@ -60,16 +65,49 @@ def test_models_keep_their_whole_ids_and_notes_stand_below(
             model(id=LONG, size_mib=16800, ctx=262144, detail="30B · Q4_K - Medium · qwen3moe"),
             model(id="acme/x", state="ready", ctx=8192, loaded_ctx=4096),
             model(id="bad", problem=ERROR),
-        ]
+        ],
+        {LONG: fit("no", short_mib=3277), "acme/x": fit("loaded")},
     )
     _, _, *lines = lines_of(capsys.readouterr().out, width)
     assert lines[0] == LONG
-    assert re.split(" {2,}", lines[1].strip()) == ["○ unloaded", "16.4 GiB", "— / 262144", "chat"]
+    assert re.split(" {2,}", lines[1].strip()) == [
+        "○ unloaded", "16.4 GiB", "— / 262144", "chat", "no: 3.2 GiB short",
+    ]  # fmt: skip
     assert lines[2] == "  30B · Q4_K - Medium · qwen3moe"
-    assert lines[3].split() == ["acme/x", "✓", "ready", "—", "4096", "/", "8192", "chat"]
+    assert lines[3].split() == ["acme/x", "✓", "ready", "—", "4096", "/", "8192", "chat", "loaded"]
     assert lines[4].startswith("bad  ")
     assert " ".join(line.strip() for line in lines[5:]) == ERROR
     assert lines[3].index("✓") == lines[1].index("○"), "in their columns, below as beside"
+
+
+@pytest.mark.parametrize(
+    ("told", "word"),
+    [
+        (None, "—"),
+        ({"says": "yes"}, "yes"),
+        ({"says": "after", "others": ["a"]}, "yes, 1 leaves"),
+        ({"says": "after", "others": ["a", "b"]}, "yes, 2 leave"),
+        ({"says": "waits", "others": ["a"]}, "waits for 1"),
+        ({"says": "no", "short_mib": 900}, "no: 900 MiB short"),
+        ({"says": "no", "short_mib": 123 * 1024}, "no: 123 GiB short"),
+        ({"says": "no"}, "no: pinned"),
+        ({"says": "oversize", "short_mib": 9}, "oversize"),
+        ({"says": "unknown"}, "?"),
+    ],
+)
+def test_what_fits_is_told_in_a_few_words(told: dict[str, Any] | None, word: str) -> None:
+    assert models._fits(told and fit(**told)) == word
+
+
+def test_the_widest_columns_leave_a_table_of_models_within_80(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widest = model(
+        id=LONG, state="draining", size_mib=1023 * 1024, loaded_ctx=262144, ctx=262144,
+        capabilities=["chat", "vision"],
+    )  # fmt: skip
+    models._table([widest], {LONG: fit("no", short_mib=9.9 * 1024)})
+    lines_of(capsys.readouterr().out, width)
 
 
 def test_requests_show_every_number_and_the_whole_error(

@@ -115,3 +115,14 @@ def test_an_unknown_key_is_one_line_of_doctor(home: Home) -> None:
     for told in ("server.prot", "paralel;", "no plugin 'lamacpp' is installed"):
         assert doctor.out.count(told) == 1, doctor.out
     assert "llamacpp" in home.cli("models", "ls").err
+
+
+def test_a_chat_with_a_default_model_that_is_not_there_says_whose_name_that_is(
+    daemon: DaemonProcess,
+) -> None:
+    chat = done(daemon.cli("chat", "hi"))
+    assert chat.code == 4
+    assert "There is no model named 'qwne'" in chat.err
+    assert "'qwne' is `default_model` of the settings." in chat.err
+    named = done(daemon.cli("chat", "--model", "qwne", "hi"))
+    assert "default_model" not in named.err, "here it came from the command line"

@@ -125,7 +125,12 @@ def test_models_are_listed_pulled_and_removed(home: Home) -> None:
     testing.write_gguf(folder / "org" / "tiny.gguf")
     rows = json.loads(home.cli("models", "ls", "--json").out)["models"]
     [model] = [row["id"] for row in rows]
-    assert model in home.cli("models", "ls").out
+    shown = home.cli("models", "ls").out
+    assert model in shown
+    assert shown.splitlines()[-1].split()[-6] == "yes", "its note is of five words"
+    home.write('blocked_plugins = ["hello"]\n[engines]\nmemory_mib = 50\n')
+    told = json.loads(home.cli("models", "ls", "--json").out)["fits"][model]
+    assert (told["says"], told["short_mib"]) == ("no", told["takes_mib"] - 50)
     unasked = home.cli("models", "rm", model)
     assert unasked.code == 2
     assert "--yes" in unasked.err
@@ -164,20 +169,24 @@ def test_a_llama_swap_config_is_shown_and_saved_where_somebody_wants_it(home: Ho
     home.write('# mine\n[plugins.llamacpp]\nfolders = ["/old"]\n')
     before = home.config_file.read_text()
     file = home.folder / "swap.yaml"
-    file.write_text("models: {small: {cmd: llama-server -m /m/Tiny-Q4.gguf -ngl 9, ttl: 60}}")
+    file.write_text(
+        "models: {small: {cmd: llama-server -m /m/Tiny-Q4.gguf -ngl 9 --no-mmap, ttl: 60}}"
+    )
     shown = home.cli("models", "import", str(file))
     assert shown.out.splitlines()[:3] == [
         'plugins.llamacpp.folders = ["/old", "/m"]',
         'models."llamacpp/Tiny-Q4".aliases = ["small"]',
         'models."llamacpp/Tiny-Q4".ttl_s = 60',
     ]
-    assert "-ngl 9" in shown.err
+    assert "--no-mmap: passed on as it is" in shown.err
     assert home.config_file.read_text() == before
     assert "is set in" in home.cli("models", "import", str(file), "--write").out
     assert home.config_file.read_text().startswith("# mine")
     told = json.loads(home.cli("config", "show", "--json").out)
     assert told["models"]["llamacpp/Tiny-Q4"]["ttl_s"] == 60
     assert told["models"]["llamacpp/Tiny-Q4"]["aliases"] == ["small"]
+    assert told["models"]["llamacpp/Tiny-Q4"]["gpu_layers"] == 9
+    assert told["models"]["llamacpp/Tiny-Q4"]["extra_args"] == ["--no-mmap"]
     assert told["plugins"]["llamacpp"]["folders"] == ["/old", "/m"]
     again = json.loads(home.cli("models", "import", str(file), "--json").out)
     assert "plugins.llamacpp.folders" not in again["settings"]

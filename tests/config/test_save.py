@@ -161,6 +161,24 @@ def test_unset_takes_out_one_key_and_nothing_else(folders: Folders) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        'plugins.openai.endpoints.up.models = ["x"]\n',
+        '[plugins.openai]\nendpoints.up.models = ["x"]\n',
+        '[plugins.openai.endpoints.up]\nmodels = ["x"]\n[server]\nport = 1\n',
+        'plugins.openai.endpoints = {up = {models = ["x"]}}\n',
+    ],
+)
+def test_unset_takes_out_a_whole_table_however_it_is_written(folders: Folders, text: str) -> None:
+    write(folders, text)
+    set_value(folders, "plugins.openai.endpoints.up.base_url", "http://a/v1")
+    unset_value(folders, "plugins.openai.endpoints.up")
+    assert "up" not in folders.config_file.read_text()
+    assert load(folders).config.server.port == (1 if "port" in text else 7733)
+
+
+@pytest.mark.parametrize(
     ("key", "kind", "told"),
     [
         ("server.token", NotFound, "server.token is not set in"),

@@ -83,3 +83,17 @@ async def test_m03_a_model_leaves_for_another_but_not_in_mid_answer(
 
 async def models(box: Box) -> Any:
     return (await box.http.get("/api/models")).json()["models"]
+
+
+async def test_a_model_without_room_says_how_to_insist_and_answers_then(
+    start_box: StartBox, engine_config: str
+) -> None:
+    tight = f"{engine_config}[engines]\nmemory_mib = 50\n"
+    async with start_box(tight) as box:
+        refused = await ask(box)
+        assert refused.status_code == 503
+        assert f"""'models."{MODEL}".oversize' true""" in refused.text.replace('\\"', '"')
+    async with start_box(f'{tight}[models."{MODEL}"]\noversize = true\n') as box:
+        told = await plan(box)
+        assert (told["why"], told["missing"]["host"]) == (None, told["footprint"]["host"] - 50)
+        assert (await ask(box)).status_code == 200

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 CONFIG = """
 blocked_plugins = ["hello", "llamacpp", "openai", "amd", "nvidia", "rapl"]
 [gateway]
-hold_s = 0.05
+hold_s = {hold_s}
 [engines]
 ttl_s = 60
 max_loaded = 1
@@ -120,7 +120,8 @@ class Town:
 
 
 @pytest.fixture
-async def town(start_box: StartBox) -> AsyncIterator[Town]:
+async def town(start_box: StartBox, request: pytest.FixtureRequest) -> AsyncIterator[Town]:
+    hold_s = getattr(request, "param", 0.05)
     clock = FakeClock()
     async with AsyncExitStack() as stack:
         ollama = await stack.enter_async_context(stand_in("ollama", "fake_ollama").FakeOllama())
@@ -130,7 +131,7 @@ async def town(start_box: StartBox) -> AsyncIterator[Town]:
         for name in "ab":
             ollama.install(f"{name}:1", 1 << 20, ctx=1)
             lmstudio.install(name, size=1 << 20)
-        config = CONFIG.format(ollama=ollama.url, lmstudio=lmstudio.url)
+        config = CONFIG.format(ollama=ollama.url, lmstudio=lmstudio.url, hold_s=hold_s)
         box = await stack.enter_async_context(start_box(config, clock=clock))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         made = Town(box, clock, {"ollama": ollama, "lmstudio": lmstudio}, tasks)
@@ -227,6 +228,7 @@ async def any_begun(town: Town) -> None:
             await anyio.sleep(0.001)
 
 
+@pytest.mark.parametrize("town", [60.0], ids=["held"], indirect=True)
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio"])
 async def test_m05_a_load_that_its_server_gave_up_is_told_and_the_next_starts_anew(
     town: Town, kind: str

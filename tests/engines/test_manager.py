@@ -327,6 +327,24 @@ async def test_a_model_of_a_backend_that_is_down_is_told_with_the_backends_probl
         assert manager.default() == "fast", "the settings' own wish, there or not"
 
 
+async def test_settings_of_a_model_that_its_backend_does_not_do_are_told(
+    start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = LoadPlan(context=8, gpu_layers=1)
+    models = {"toy/a": ModelPolicy(ttl_s=1, plan=plan), "toy/b": ModelPolicy(ttl_s=1)}
+    async with start(models=models) as manager:
+        await manager.models()
+        told = [
+            'models."toy/a".context is not possible. toy has no such thing.',
+            'models."toy/a".gpu_layers is not possible. toy has no such thing.',
+        ]
+        assert manager.warnings() == told
+        monkeypatch.setattr(backend, "ignores", lambda plan: {"context": "Set it there."})
+        assert manager.warnings() == ['models."toy/a".context is not possible. Set it there.']
+        monkeypatch.setattr(backend, "ignores", lambda plan: 1 / 0)
+        assert manager.warnings() == []
+
+
 async def test_what_a_working_backend_warns_of_is_told(
     start: Start, backend: ToyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,10 @@
 """What the settings say of models: which one is meant, and which isn't there."""
 
+import attrs
 import pytest
 
+from cerberus_core.config import Config, ModelSettings
+from cerberus_core.engines.footprints import plan_key
 from cerberus_core.engines.policy import (
     ModelPolicy,
     Policies,
@@ -10,9 +13,10 @@ from cerberus_core.engines.policy import (
     index,
     near,
     not_found,
+    policies_of,
     strangers,
 )
-from cerberus_core.values import ModelInfo
+from cerberus_core.values import LoadPlan, ModelInfo
 
 HELLO = ModelInfo(id="hello/world", backend="hello", name="world")
 SMALL = ModelInfo(id="llamacpp/small", backend="llamacpp", name="small", size_mib=90)
@@ -76,3 +80,20 @@ def test_a_load_that_fails_again_and_again_is_refused_for_a_minute_at_most() -> 
     waits = [backoff_s(failures) for failures in range(9)]
     assert waits == [0, 0, 2, 4, 8, 16, 32, 60, 60]
     assert backoff_s(5000) == 60, "however often"
+
+
+def test_every_wish_of_a_plan_is_a_setting_of_a_model() -> None:
+    settings = ModelSettings(
+        context=1, parallel=2, cache_type_k="q8_0", cache_type_v="q4_0", gpu_layers=3,
+        tensor_split=[3, 1], main_gpu=1, devices=["CUDA0"], draft="toy/s", draft_tokens=4,
+        extra_args=["--x"],
+    )  # fmt: skip
+    plan = policies_of(Config(models={"toy/a": settings})).of("toy/a").plan
+    assert plan.asked() == {
+        "context": 1, "parallel": 2, "cache_type_k": "q8_0", "cache_type_v": "q4_0",
+        "gpu_layers": 3, "tensor_split": (3, 1), "main_gpu": 1, "devices": ("CUDA0",),
+        "draft": "toy/s", "draft_tokens": 4, "extra_args": ("--x",),
+    }  # fmt: skip
+    assert plan.asked().keys() == {field.name for field in attrs.fields(LoadPlan)}
+    keys = {plan_key(attrs.evolve(plan, **{name: None})) for name in plan.asked()}
+    assert len({*keys, plan_key(plan)}) == 12, "each of them makes another footprint"

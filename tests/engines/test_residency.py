@@ -93,7 +93,8 @@ def test_a_held_one_is_waited_for_where_nobody_else_will_do() -> None:
     assert leaving(decide(want(400), here, [host(0)])) == ["b"]
     assert decide(want(900), here, [host(0)]) == Wait(("held",), ("held",), 7)
     alone = [resident("held", 1, held_s=7), resident("busy", 1, busy=True)]
-    assert decide(want(1, exclusive=True), alone, [host(9)]) == Wait(("held", "busy"), ("held", "busy"), 7)
+    both = ("held", "busy")
+    assert decide(want(1, exclusive=True), alone, [host(9)]) == Wait(both, both, 7)
 
 
 def test_a_pinned_one_never_leaves_and_is_named() -> None:
@@ -274,3 +275,28 @@ def test_what_holds_for_every_state(
 def test_one_that_is_here_already_is_no_neighbour_of_itself(most: int) -> None:
     here = [Resident(model="new", footprint={"host": 400}, exclusive=True)]
     assert decide(want(400, exclusive=True), here, [host(400)], max_loaded=most) == Go()
+
+
+def test_one_that_may_be_larger_than_memory_gets_what_there_can_be() -> None:
+    big = want(20_000, oversize=True)
+    idle, busy = resident("idle", 300), resident("busy", 500, busy=True)
+    pinned = resident("pinned", 200, pinned=True)
+    assert decide(big, [], [host(9_000)]) == Go({"host": 11_000})
+    room = decide(big, [idle, pinned], [host(8_500)])
+    assert leaving(room) == ["idle"]
+    assert isinstance(room, MakeRoom)
+    assert room.missing == {"host": 20_000 - 8_800}
+    assert decide(big, [idle, busy], [host(8_200)]) == Wait(("busy",), ("busy",))
+    assert isinstance(decide(want(20_000), [], [host(9_000)]), Refuse)
+    assert decide(want(400, oversize=True), [], [host(9_000)]) == Go()
+    assert isinstance(decide(big, [pinned], [host(9_000)], max_loaded=1), Refuse), "rules hold"
+
+
+@given(wants, residents, pools)
+def test_only_rules_refuse_one_that_may_be_larger(
+    asked: Want, here: list[Resident], memory: tuple[Pool, ...]
+) -> None:
+    decision = decide(attrs.evolve(asked, oversize=True), here, memory)
+    assert not isinstance(decision, Refuse) or any(
+        each.pinned and clash(asked, each) for each in here
+    )

@@ -72,11 +72,13 @@ class House:
         self.room.changed()
         return self.models[model]
 
-    def ask(self, model: str, mib: int) -> "asyncio.Task[list[tuple[str, str]]]":
+    def ask(
+        self, model: str, mib: int, *, oversize: bool = False
+    ) -> "asyncio.Task[list[tuple[str, str]]]":
         self.sizes[model] = mib
         paper = self.models.setdefault(model, Paper(self, model, mib))
         paper.here = False
-        want = Want(model=model, footprint={"host": mib})
+        want = Want(model=model, footprint={"host": mib}, oversize=oversize)
         return asyncio.create_task(self.room.admit(want))
 
     async def rest(self) -> None:
@@ -250,10 +252,10 @@ async def test_nobody_waits_for_memory_that_would_not_be_enough(house: House) ->
 
 async def test_a_plan_tells_and_does_nothing(house: House) -> None:
     house.add("old", 700, idle_s=90)
-    plan = await house.room.plan(Want(model="a", footprint={"host": 600}))
+    plan = house.room.plan(Want(model="a", footprint={"host": 600}), await house.pools())
     assert isinstance(plan, MakeRoom)
     assert house.models["old"].here
-    assert await house.room.plan(Want(model="a", footprint={"host": 300})) == Go()
+    assert house.room.plan(Want(model="a", footprint={"host": 300}), await house.pools()) == Go()
 
 
 async def test_memory_is_waited_for_whoever_sent_the_model_away(house: House) -> None:
@@ -268,3 +270,26 @@ async def test_memory_is_waited_for_whoever_sent_the_model_away(house: House) ->
     house.free += 700
     await house.clock.advance(0.25)
     assert task.done()
+
+
+async def test_one_that_may_be_larger_waits_for_memory_to_come_back_and_is_let_in(
+    house: House,
+) -> None:
+    house.comes_back = False
+    small = house.add("small", 600)
+    task = house.ask("huge", 3000, oversize=True)
+    await house.rest()
+    assert (small.asked, task.done()) == (1, False)
+    await house.clock.advance(4)
+    assert not task.done(), "the memory of the one that left isn't back yet"
+    await house.clock.advance(1.25)
+    assert [model for model, _ in task.result()] == ["small"]
+
+
+async def test_who_finds_no_room_is_told_how_to_insist(house: House) -> None:
+    task = house.ask("toy/huge", 3000)
+    await house.clock.advance(6)
+    with pytest.raises(NoRoom) as caught:
+        await task
+    hint = caught.value.hint or ""
+    assert """`cerberus config set 'models."toy/huge".oversize' true`""" in hint

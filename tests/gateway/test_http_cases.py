@@ -15,33 +15,15 @@ import pytest
 from cerberus_core.testing import Received, Reply, ScriptedServer
 from cerberus_core.testing.scripted import Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
+from tests.gateway.wires import ASK, http_1_0, raw_request
 
 pytestmark = pytest.mark.anyio
-
-ASK: dict[str, Any] = {"model": "up/m", "messages": [{"role": "user", "content": "hi"}]}
 
 
 @pytest.fixture
 async def box(start_box: StartBox, upstream: ScriptedServer) -> AsyncIterator[Box]:
     async with start_box(endpoint(upstream)) as box:
         yield box
-
-
-async def raw_request(box: Box, body: bytes, *, path: str = "/v1/chat/completions") -> Any:
-    """A connection on which the request has been sent."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(box.url.rpartition(":")[2]))
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {box.token}\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
-    await writer.drain()
-    return reader, writer
-
-
-def http_1_0(kind: str) -> bytes:
-    """The head of a simple server, which ends its answer by hanging up."""
-    return f"HTTP/1.0 200 OK\r\nContent-Type: {kind}\r\nServer: simple\r\n\r\n".encode()
 
 
 @pytest.mark.parametrize("moment", ["after two chunks", "whole answer", "before any byte"])

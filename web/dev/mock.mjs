@@ -165,7 +165,7 @@ async function api(request, response, url) {
   if (path === "/api/events") return watch(request, response);
   if (path === "/api/status") return send(response, 200, status());
   if (path === "/api/notices") return send(response, 200, { notices: flag("warn") ? makeNotices() : [] });
-  if (path === "/api/models") return send(response, 200, { models: [...models.values()], default: models.keys().next().value ?? null, problems: [] });
+  if (path === "/api/models") return send(response, 200, { models: [...models.values()], default: models.keys().next().value ?? null, problems: [], fits: {} });
   if (path === "/api/requests") return send(response, 200, { live: [...live.values()], recent: records.slice(0, Number(url.searchParams.get("limit"))) });
   const [, verb, tail] = /^\/api\/models\/(load|unload)\/(.+)$/.exec(path) ?? [];
   const id = tail && decodeURIComponent(tail);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { ModelInfo } from "../src/lib/api/types";
+import type { Fit, ModelInfo } from "../src/lib/api/types";
 import { grouped, matches } from "../src/lib/modelfilter";
-import { loadsFirst, offerFor, pickModel, stateOf } from "../src/lib/modelstate";
+import { fitOf, loadsFirst, offerFor, pickModel, stateOf } from "../src/lib/modelstate";
 
 const model = (change: Partial<ModelInfo>) =>
   ({ id: "a/b", backend: "a", name: "b", managed: true, local: true, size_mib: null, detail: null, capabilities: ["chat"], problem: null, state: "unloaded", ...change }) as ModelInfo;
@@ -21,6 +21,24 @@ describe("a model's row", () => {
     expect(stateOf(endpoint("up/m"))).toEqual({ tone: "far", word: "Endpoint" });
     expect(stateOf(model({ state: "ready" })).word).toBe("Ready");
     expect([loadsFirst(endpoint("up/m")), loadsFirst(model({})), loadsFirst(model({ state: "ready" }))]).toEqual([false, true, false]);
+  });
+});
+
+describe("what fits", () => {
+  const fit = (change: Partial<Fit>) =>
+    ({ says: "yes", takes_mib: 1, others: [], short_mib: null, why: null, ...change }) as Fit;
+  it("is told of an unloaded model that something stands in the way of", () => {
+    expect(fitOf(model({}), fit({ says: "after", others: ["x"] }))).toBe("1\u00a0model leaves for it");
+    expect(fitOf(model({}), fit({ says: "waits", others: ["x", "y"] }))).toBe("waits for 2\u00a0models in use");
+    expect(fitOf(model({}), fit({ says: "no", short_mib: 900 }))).toBe("900\u00a0MiB short of memory");
+    expect(fitOf(model({}), fit({ says: "oversize", short_mib: 9 }))).toBe("larger than the memory");
+    expect(fitOf(model({}), fit({ says: "no" }))).toBe("a pinned model is in its way");
+  });
+  it("of any other model nothing is said", () => {
+    const no = fit({ says: "no", short_mib: 900 });
+    const told = [fitOf(model({}), undefined), fitOf(model({}), fit({})), fitOf(model({}), fit({ says: "unknown" })),
+      fitOf(model({ state: "ready" }), no), fitOf(model({ problem: "torn" }), no)];
+    expect(told.join("")).toBe("");
   });
 });
 

@@ -1,9 +1,11 @@
 """The backend that Cerberus knows: files on disk, engines over them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+
+import attrs
 
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend, PluginSetup
@@ -23,7 +25,9 @@ from .engines.launch import default_threads
 from .estimate import estimate
 from .library import Found, Library, SharedScan
 from .refusals import explain
-from .settings import Settings
+from .settings import Settings, ours_among
+
+_BINARY_ONLY = "The embedded engine takes none; a `llama-server` does: plugins.llamacpp.binary."
 
 
 class LlamaCpp(Backend):
@@ -43,14 +47,19 @@ class LlamaCpp(Backend):
         self._engines: dict[str, Engine] = {}
 
     async def available(self) -> Availability:
-        missing: tuple[str, ...] = ()
+        warnings: tuple[str, ...] = ()
         if self._folders:
-            missing = await in_daemon_thread(lambda: _missing(self._folders))
+            warnings = await in_daemon_thread(lambda: _missing(self._folders))
         try:
-            label = (await self._engine_kind()).label
+            kind = await self._engine_kind()
         except Unavailable as error:
-            return Availability(ok=False, detail=error.message, hint=error.hint, warnings=missing)
-        return Availability(ok=True, detail=label, warnings=missing)
+            return Availability(ok=False, detail=error.message, hint=error.hint, warnings=warnings)
+        if isinstance(kind, Embedded) and self._settings.extra_args:
+            warnings += (
+                "plugins.llamacpp.extra_args: the embedded engine takes none; "
+                "a `llama-server` does",
+            )
+        return Availability(ok=True, detail=kind.label, warnings=warnings)
 
     async def list(self) -> Sequence[ModelInfo]:
         return [found.info() for found in (await self._scan()).values()]
@@ -65,7 +74,10 @@ class LlamaCpp(Backend):
             threads = self._settings.threads
             if threads is None:
                 threads = await asyncio.to_thread(default_threads)
-            launch = self._launch(found, model, plan, threads)
+            models = self._scan.last
+            for setting, why in _wrong(plan, models).items():
+                raise LoadFailed(f'models."{model.id}".{setting} is not possible: {why}')
+            launch = self._launch(found, _draft(models, plan), model, plan, threads)
             engine = await start(
                 kind, launch, self._settings.stall_s, lambda: report(LoadProgress())
             )
@@ -80,16 +92,40 @@ class LlamaCpp(Backend):
         )
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
-        found = (await self._scan()).get(model.name)
+        # As it was listed: nothing is read for it.
+        found = self._scan.last.get(model.name)
         if found is None or found.problem is not None:
             return None
-        context = self._context(found, plan)
-        parallel = plan.parallel or self._settings.parallel
-        return estimate(found, context=context * parallel, gpu_layers=self._settings.gpu_layers)
+        whole = self.resolved(plan)
+        return estimate(
+            found,
+            context=_context(found, whole) * (whole.parallel or 1),
+            gpu_layers=whole.gpu_layers,
+            cache_type_k=plan.cache_type_k,
+            cache_type_v=plan.cache_type_v,
+            draft=_draft(self._scan.last, plan),
+        )
 
     def processes(self, model: ModelInfo) -> Sequence[int]:
         engine = self._engines.get(model.name)
         return () if engine is None or engine.pid is None else (engine.pid,)
+
+    def resolved(self, plan: LoadPlan) -> LoadPlan:
+        own = self._settings
+        return attrs.evolve(
+            plan,
+            context=plan.context or own.context,
+            parallel=plan.parallel or own.parallel,
+            gpu_layers=own.gpu_layers if plan.gpu_layers is None else plan.gpu_layers,
+            extra_args=(*own.extra_args, *(plan.extra_args or ())) or None,
+        )
+
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        told = _wrong(plan, self._scan.last)
+        if isinstance(self._kind, Embedded):
+            names = [name for name in ("devices", "extra_args") if name in plan.asked()]
+            told = dict.fromkeys(names, _BINARY_ONLY) | told
+        return told
 
     async def unload(self, model: ModelInfo) -> None:
         engine = self._engines.get(model.name)
@@ -146,22 +182,53 @@ class LlamaCpp(Backend):
             self._kind = await asyncio.to_thread(_choose, self._settings)
         return self._kind
 
-    def _context(self, found: Found, plan: LoadPlan) -> int:
-        context = plan.context or self._settings.context
-        return min(context, found.ctx) if found.ctx else context
-
-    def _launch(self, found: Found, model: ModelInfo, plan: LoadPlan, threads: int) -> Launch:
+    def _launch(
+        self, found: Found, draft: Found | None, model: ModelInfo, plan: LoadPlan, threads: int
+    ) -> Launch:
+        whole = self.resolved(plan)
         return Launch(
             model=found.path,
             projector=found.projector,
             alias=model.id,
-            context=self._context(found, plan),
-            parallel=plan.parallel or self._settings.parallel,
+            context=_context(found, whole),
+            parallel=whole.parallel or 1,
             threads=threads,
-            gpu_layers=self._settings.gpu_layers,
+            gpu_layers=whole.gpu_layers,
+            cache_type_k=plan.cache_type_k,
+            cache_type_v=plan.cache_type_v,
+            tensor_split=plan.tensor_split or (),
+            main_gpu=plan.main_gpu,
+            devices=plan.devices or (),
+            draft=draft.path if draft is not None else None,
+            draft_tokens=plan.draft_tokens,
+            extra_args=whole.extra_args or (),
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",
         )
+
+
+def _context(found: Found, whole: LoadPlan) -> int:
+    context = whole.context or 1
+    return min(context, found.ctx) if found.ctx else context
+
+
+def _draft(models: Mapping[str, Found], plan: LoadPlan) -> Found | None:
+    """The model that guesses ahead, by its name or id."""
+    if plan.draft is None:
+        return None
+    found = models.get(plan.draft) or models.get(plan.draft.removeprefix(f"{LlamaCpp.name}/"))
+    return found if found is not None and found.problem is None else None
+
+
+def _wrong(plan: LoadPlan, models: Mapping[str, Found]) -> dict[str, str]:
+    """What of a plan can't be, whatever the engine: setting → why."""
+    told = {}
+    flag = ours_among(plan.extra_args or ())
+    if flag is not None:
+        told["extra_args"] = f"{flag} is set by Cerberus itself."
+    if plan.draft is not None and _draft(models, plan) is None:
+        told["draft"] = f"There is no model {plan.draft!r} here that can be used."
+    return told
 
 
 def _its_file_is_gone(model: ModelInfo) -> ModelNotFound:
@@ -180,7 +247,7 @@ def _choose(settings: Settings) -> Kind:
     if settings.engine != "embedded":
         binary = find_binary(settings.binary)
         if binary is not None:
-            return Binary(binary, settings.extra_args)
+            return Binary(binary)
         if settings.engine == "binary":
             raise Unavailable(
                 "no llama-server was found on PATH",

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _params(wish: dict[str, Any], key: str) -> Any:
-    from xllamacpp import CommonParams, llama_pooling_type
+    from xllamacpp import CommonParams, common_speculative_type, ggml_type, llama_pooling_type
 
     params = CommonParams()
     params.model.path = wish["model"]
@@ -58,6 +58,19 @@ def _params(wish: dict[str, Any], key: str) -> Any:
     params.cpuparams_batch.n_threads = wish["threads"]
     if wish["gpu_layers"] is not None:
         params.n_gpu_layers = wish["gpu_layers"]
+    for name in ("cache_type_k", "cache_type_v"):
+        if wish[name] is not None:
+            setattr(params, name, ggml_type[f"GGML_TYPE_{wish[name].upper()}"])
+    if wish["tensor_split"]:
+        shares = wish["tensor_split"]
+        params.tensor_split = shares + [0.0] * (len(params.tensor_split) - len(shares))
+    if wish["main_gpu"] is not None:
+        params.main_gpu = wish["main_gpu"]
+    if wish["draft"]:
+        params.speculative.draft.mparams.path = wish["draft"]
+        params.speculative.types = [common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        if wish["draft_tokens"] is not None:
+            params.speculative.draft.n_max = wish["draft_tokens"]
     if wish["pooling"]:
         params.embedding = True
         params.pooling_type = llama_pooling_type[f"LLAMA_POOLING_TYPE_{wish['pooling'].upper()}"]

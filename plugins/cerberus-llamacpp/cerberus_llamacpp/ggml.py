@@ -77,6 +77,20 @@ FILE_TYPES: dict[int, str] = {
 """`general.file_type` → name."""
 
 
+CACHE_TYPES: dict[str, int] = {
+    "f32": 0,
+    "f16": 1,
+    "q4_0": 2,
+    "q4_1": 3,
+    "q5_0": 6,
+    "q5_1": 7,
+    "q8_0": 8,
+    "iq4_nl": 20,
+    "bf16": 30,
+}
+"""What keys and values may be kept as: name → type number."""
+
+
 def tensor_bytes(kind: int, elements: int) -> int | None:
     """Bytes of a tensor of `elements`; None for a type that is not known here."""
     block = BLOCKS.get(kind)

@@ -1,5 +1,6 @@
 """`[plugins.llamacpp]`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -36,10 +37,15 @@ def _texts(instance: object, attribute: "attrs.Attribute[list[str]]", value: lis
 
 
 def _not_ours(instance: object, attribute: "attrs.Attribute[list[str]]", value: list[str]) -> None:
-    for item in value:
-        flag = item.partition("=")[0]
-        if flag in _OURS:
-            raise ValueError(f"{attribute.name} can't hold {flag}: Cerberus sets it itself")
+    flag = ours_among(value)
+    if flag is not None:
+        raise ValueError(f"{attribute.name} can't hold {flag}: Cerberus sets it itself")
+
+
+def ours_among(arguments: Sequence[str]) -> str | None:
+    """The first flag among `arguments` that Cerberus sets itself."""
+    flags = [argument.partition("=")[0] for argument in arguments]
+    return next((flag for flag in flags if flag in _OURS), None)
 
 
 @attrs.frozen(kw_only=True)

@@ -8,11 +8,6 @@ from cerberus_llamacpp.settings import Settings
 from cerberus_llamacpp.testing import Setup, starter_file
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def starter_model(pytestconfig: pytest.Config) -> Path:
     return starter_file(pytestconfig.rootpath / ".cache" / "models")

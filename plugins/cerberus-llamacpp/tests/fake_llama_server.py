@@ -74,7 +74,8 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     if "--help" in sys.argv:
-        sys.stdout.write(HELP.replace(" ", "\n"))
+        more = os.environ.get("FAKE_LLAMA_HELP", "")
+        sys.stdout.write(f"{HELP} {more}".replace(" ", "\n"))
         return
     file = Path(os.environ["FAKE_LLAMA"])
     with (file.parent / "calls.jsonl").open("a") as calls:

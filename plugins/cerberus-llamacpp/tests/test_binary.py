@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import psutil
 import pytest
@@ -262,7 +263,7 @@ async def test_m10_a_foreign_service_on_the_port_is_never_asked(
 ) -> None:
     port, asked = stranger
     ports = iter([port, port, free_port()])
-    backend._kind = Binary(fake.program, [], port=lambda: next(ports))
+    backend._kind = Binary(fake.program, port=lambda: next(ports))
     endpoint = await load(backend)
     assert f":{port}/" not in endpoint.base_url
     assert len(fake.calls) == 3
@@ -273,7 +274,7 @@ async def test_m10_it_fails_clearly_where_no_port_is_to_be_had(
     backend: LlamaCpp, fake: Fake, stranger: tuple[int, list[str]]
 ) -> None:
     port, asked = stranger
-    backend._kind = Binary(fake.program, [], port=lambda: port)
+    backend._kind = Binary(fake.program, port=lambda: port)
     with pytest.raises(LoadFailed, match="couldn't bind"):
         await load(backend)
     assert asked == []
@@ -291,7 +292,7 @@ async def test_m10_where_owners_cant_be_seen_a_stranger_is_not_shown_the_key(
     monkeypatch.setattr("cerberus_llamacpp.engines.ready.owns", lambda child, port: None)
     fake.behave({"silent": True})
     backend = make_backend(engine="binary", binary=str(fake.program), stall_s=0.8)
-    backend._kind = Binary(fake.program, [], port=lambda: port)
+    backend._kind = Binary(fake.program, port=lambda: port)
     with pytest.raises(LoadFailed, match="no sign of life"):
         await load(backend)
     assert asked
@@ -318,3 +319,67 @@ async def test_auto_takes_a_binary_on_path_else_the_embedded_engine(
     monkeypatch.setenv("PATH", "/nowhere")
     assert (await make_backend(engine="auto").available()).detail == "embedded engine"
     assert not (await make_backend(engine="binary").available()).ok
+
+
+async def test_a_plan_becomes_the_programs_own_flags(
+    make_backend: Make, fake: Fake, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_LLAMA_HELP", "--spec-draft-model --model-draft --draft-max")
+    backend = make_backend(engine="binary", binary=str(fake.program), extra_args=["--verbose"])
+    write_gguf(setup.models_dir / "big.gguf")
+    small = write_gguf(setup.models_dir / "small.gguf")
+    model = next(model for model in await backend.list() if model.name != "small")
+    plan = LoadPlan(
+        cache_type_k="q8_0",
+        cache_type_v="q4_0",
+        gpu_layers=7,
+        tensor_split=(3, 1.5),
+        main_gpu=1,
+        devices=("CUDA0", "CUDA1"),
+        draft="llamacpp/small",
+        draft_tokens=5,
+        extra_args=("--no-mmap", "--note", "two words"),
+    )
+    assert backend.ignores(plan) == {}
+    async with asyncio.timeout(30):
+        await backend.load(model, plan, lambda progress: None)
+    [argv] = fake.calls
+    told = {flag: value(argv, flag) for flag in argv if flag.startswith("--cache-type")}
+    assert told == {"--cache-type-k": "q8_0", "--cache-type-v": "q4_0"}
+    assert (value(argv, "--n-gpu-layers"), value(argv, "--main-gpu")) == ("7", "1")
+    assert (value(argv, "--tensor-split"), value(argv, "--device")) == ("3,1.5", "CUDA0,CUDA1")
+    assert value(argv, "--spec-draft-model") == str(small), "the newer of two names"
+    assert (value(argv, "--draft-max"), "--model-draft" in argv) == ("5", False)
+    assert argv[-4:] == ["--verbose", "--no-mmap", "--note", "two words"], "the plugin's first"
+
+
+async def test_what_a_plan_can_not_have_is_told_before_and_at_the_load(
+    backend: LlamaCpp, fake: Fake, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = await listed(backend)
+    for plan, word in (
+        (LoadPlan(draft="nobody"), "There is no model 'nobody' here"),
+        (LoadPlan(extra_args=("--port=1",)), "--port is set by Cerberus itself"),
+    ):
+        [(setting, why)] = backend.ignores(plan).items()
+        assert why.startswith(word)
+        with pytest.raises(LoadFailed) as caught:
+            await backend.load(model, plan, lambda progress: None)
+        assert f'models."{model.id}".{setting} is not possible: {word}' in str(caught.value)
+    assert fake.calls == []
+    write_gguf(setup.models_dir / "small.gguf")
+    await backend.list()
+    with pytest.raises(LoadFailed, match="knows none of --spec-draft-model, --model-draft"):
+        await backend.load(model, LoadPlan(draft="small"), lambda progress: None)
+
+
+async def test_what_is_learned_holds_for_the_plugins_settings_of_then(
+    make_backend: Make, fake: Fake
+) -> None:
+    own = {"engine": "binary", "binary": str(fake.program), "gpu_layers": 3}
+    backend = make_backend(**own, context=1000, extra_args=["--a"])
+    assert backend.resolved(LoadPlan()).asked() == {
+        "context": 1000, "parallel": 1, "gpu_layers": 3, "extra_args": ("--a",),
+    }  # fmt: skip
+    wish = LoadPlan(context=5, parallel=2, gpu_layers=0, extra_args=("--b",), cache_type_k="f16")
+    assert backend.resolved(wish) == attrs.evolve(wish, extra_args=("--a", "--b"))

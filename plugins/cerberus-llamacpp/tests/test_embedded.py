@@ -17,6 +17,7 @@ from cerberus_llamacpp.backend import LlamaCpp
 from cerberus_llamacpp.testing import Setup, copy_gguf, write_gguf
 
 from cerberus_core.errors import LoadFailed, ModelNotFound
+from cerberus_core.platform.memory import taken_by
 from cerberus_core.values import Endpoint, LoadPlan, LoadProgress, ModelInfo
 
 pytestmark = pytest.mark.anyio
@@ -226,3 +227,56 @@ async def test_no_call_blocks_the_loop(make_backend: Make, smol: Path) -> None:
         assert (await backend.available()).ok
         await backend.remove(model)
         assert await backend.list() == []
+
+
+async def taken(backend: LlamaCpp, model: ModelInfo) -> int:
+    mib = await asyncio.to_thread(taken_by, backend.processes(model))
+    assert mib is not None
+    return mib
+
+
+async def test_a_cache_of_fewer_bits_takes_less_memory_and_the_estimate_knows(
+    make_backend: Make, smol: Path
+) -> None:
+    backend = make_backend()
+    model = await listed(backend)
+    found = []
+    for kind in (None, "q8_0"):
+        plan = {"context": 8192, "parallel": 2, "cache_type_k": kind, "cache_type_v": kind}
+        told = await backend.estimate(model, LoadPlan(**plan))
+        assert told is not None
+        await load(backend, model, **plan)
+        found.append((await taken(backend, model), told.cache_mib))
+        await backend.unload(model)
+    (whole, told_whole), (small, told_small) = found
+    assert (told_whole, told_small) == (360, 192)
+    assert whole - small == pytest.approx(told_whole - told_small, rel=0.25)
+
+
+async def test_a_small_model_guesses_ahead(
+    make_backend: Make, smol: Path, setup: Setup, starter_model: Path
+) -> None:
+    await asyncio.to_thread(copy_gguf, starter_model, setup.models_dir / "draft.gguf", {})
+    backend = make_backend()
+    model = next(one for one in await backend.list() if one.name != "draft")
+    endpoint = await load(backend, model, draft="draft", draft_tokens=3)
+    body = {"messages": [{"role": "user", "content": "Count."}], "max_tokens": 12}
+    answer = await ask(endpoint, "/chat/completions", body | {"temperature": 0})
+    timings = answer.json()["timings"]
+    assert timings["draft_n"] > 0
+    assert timings["draft_n_accepted"] > 0
+
+
+async def test_what_the_embedded_engine_does_not_take_is_told(
+    make_backend: Make, smol: Path
+) -> None:
+    backend = make_backend(extra_args=["--no-mmap"])
+    state = await backend.available()
+    assert state.warnings == (
+        "plugins.llamacpp.extra_args: the embedded engine takes none; a `llama-server` does",
+    )
+    plan = LoadPlan(extra_args=("--no-mmap",), devices=("CUDA0",), cache_type_k="q8_0")
+    assert backend.ignores(plan).keys() == {"extra_args", "devices"}
+    model = await listed(backend)
+    endpoint = await load(backend, model, tensor_split=(3, 1), main_gpu=0, gpu_layers=0)
+    assert endpoint.ctx == 512, "what it takes it is given, cards or not"

@@ -1,19 +1,20 @@
 """The backend that Cerberus knows: LM Studio's models, kept in its memory by our rules."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock, SystemClock
+from cerberus_core.servers import ASK_LIMIT_S, Refused, is_local
 from cerberus_core.values import Availability, Endpoint, Estimate, LoadPlan, LoadProgress, ModelInfo
 
 from . import lms
 from .reading import Instance, Listed, estimated_mib, listed_v0, listed_v1, to_mib
-from .server import ASK_LIMIT_S, Refused, Server
-from .settings import Settings, is_local
+from .server import Server
+from .settings import Settings
 
 WATCH_S = 5.0
 """How often a loaded model is looked for, in seconds."""
@@ -38,6 +39,8 @@ class LMStudio(Backend):
         self._v1 = True
         self._loaded: dict[str, str] = {}
         """Key → the instance that we loaded or took over."""
+        self._estimates: dict[tuple[str, int | None, int | None], int] = {}
+        """What `lms` told, in MiB, by key, size and context."""
 
     async def available(self) -> Availability:
         try:
@@ -72,6 +75,10 @@ class LMStudio(Backend):
             ctx=instance.ctx,
         )
 
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        able = {"context"} if self._v1 else {"context", "parallel"}
+        return {name: why for name, why in super().ignores(plan).items() if name not in able}
+
     async def unload(self, model: ModelInfo) -> None:
         try:
             instance = await self._instance(model)
@@ -94,19 +101,25 @@ class LMStudio(Backend):
                 # Slow, or restarted: the next look tells.
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+        if not self._local or model.loaded:
+            return await self.guess(model, plan)
+        key = (model.name, model.size_mib, plan.context)
+        if key not in self._estimates and self._lms is not None:
+            wish = ["load", model.name, "--estimate-only", *_context(plan)]
+            try:
+                told = estimated_mib(await lms.run(self._lms, wish, limit_s=ESTIMATE_LIMIT_S))
+            except (LoadFailed, Unavailable):
+                told = None  # an older one doesn't know the flag
+            if told is not None:
+                self._estimates[key] = told
+        return await self.guess(model, plan)
+
+    async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         if not self._local:
             return None
         if model.loaded:
             return Estimate(weights_mib=0)  # it is in memory already, and counted there
-        told = None
-        if self._lms is not None:
-            wish = ["load", model.name, "--estimate-only", *_context(plan)]
-            try:
-                told = estimated_mib(await lms.run(self._lms, wish, limit_s=ESTIMATE_LIMIT_S))
-            except Unavailable:
-                told = None  # an older one doesn't know the flag
-        if told is None:
-            told = model.size_mib
+        told = self._estimates.get((model.name, model.size_mib, plan.context), model.size_mib)
         return None if told is None else Estimate(weights_mib=told)
 
     async def aclose(self) -> None:

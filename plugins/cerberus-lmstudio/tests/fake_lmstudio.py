@@ -5,15 +5,12 @@ Shapes are those of github.com/lmstudio-ai/docs, the page of each named below
 """
 
 import asyncio
-import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from cerberus_core.testing import Listener
+from cerberus_core.testing import Answer, Asked, Talker
 
 GB = 1_000_000_000
 _LMS = """#!{python}
@@ -26,35 +23,23 @@ sys.exit(told["code"])
 """
 
 
-class FakeLMStudio:
+class FakeLMStudio(Talker):
     """`async with FakeLMStudio() as fake:`; serves at `fake.url`."""
 
+    cancels = False
+
     def __init__(self) -> None:
+        super().__init__()
         self.models: dict[str, dict[str, Any]] = {}
         self.instances: dict[str, tuple[str, int]] = {}
         """Instance → (key, context)."""
         self.apis = {"v1", "v0"}
         self.token: str | None = None
-        self.asked: list[tuple[str, Any]] = []
         self.commands: list[list[str]] = []
-        self.answers: dict[str, tuple[int, bytes]] = {}
         self.load_gate: asyncio.Event | None = None
         self.load_begun = asyncio.Event()
-        self.loads: Counter[str] = Counter()
-        """Key → how often it was brought into memory."""
-        self.load_s = 0.0
-        """What a load takes."""
-        self.word_s = 0.0
-        """What a word of an answer takes."""
-        self.hold: Callable[[Any, int], Awaitable[None]] | None = None
-        """Awaited after each word of a stream, with what was asked and the word's number."""
-        self.answering: Counter[str] = Counter()
-        self.hurt: list[str] = []
-        """Instances that were to leave while they answered."""
         self.lms_fails: str | None = None
         self.id_field = "instance_id"
-        self.url = ""
-        self._listener = Listener(self._one)
 
     def install(
         self, key: str, kind: str = "llm", *, vision: bool = False, size: int = 4 << 30
@@ -68,59 +53,39 @@ class FakeLMStudio:
         os.chmod(path, 0o755)
         return str(path)
 
-    async def __aenter__(self) -> "FakeLMStudio":
-        await self._listener.__aenter__()
-        self.url = self._listener.url
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
-    async def stop(self) -> None:
-        await self._listener.stop()
-
-    def bodies(self, path: str) -> list[Any]:
-        return [body for asked, body in self.asked if asked == path]
-
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        first, *lines = head.strip().split("\r\n")
-        method, path, _ = first.split(" ")
-        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
-        raw = await reader.readexactly(int(headers.get("content-length", 0)))
-        body = json.loads(raw) if raw else None
-        if path == "/lms":
-            code, out = await self._command(body)
-            await _write(writer, 200, {"code": code, "out": out})
-            return
-        self.asked.append((f"{method} {path}", body))
-        if path in self.answers:
-            status, answer = self.answers[path]
-            await _write(writer, status, answer)
-        elif self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
-            await _write(writer, 401, {"error": {"message": "Malformed LM Studio API token"}})
+    async def handle(self, asked: Asked, out: Answer) -> None:
+        if asked.path == "/lms":  # the program, which is no request of HTTP
+            code, said = await self._command(asked.body)
+            await out.json({"code": code, "out": said})
         else:
-            await self._answer(writer, f"{method} {path}", body)
+            await super().handle(asked, out)
 
-    async def _answer(self, w: asyncio.StreamWriter, what: str, body: Any) -> None:
+    async def answer(self, asked: Asked, out: Answer) -> None:
+        what, body = asked.what, asked.body
+        if self.token is not None and asked.headers.get("authorization") != f"Bearer {self.token}":
+            await out.json({"error": {"message": "Malformed LM Studio API token"}}, 401)
+            return
         known = any(f"/api/{api}/" in what for api in self.apis)
         if known and what == "GET /api/v1/models":  # rest/list.md
-            await _write(w, 200, {"models": [self._v1(key) for key in self.models]})
+            await out.json({"models": [self._v1(key) for key in self.models]})
         elif known and what == "GET /api/v0/models":  # rest/endpoints.md
-            await _write(w, 200, {"object": "list", "data": self._v0()})
+            await out.json({"object": "list", "data": self._v0()})
         elif known and what == "POST /api/v1/models/load":  # rest/load.md
-            await self._load(w, body)
+            await self._load(out, body)
         elif known and what == "POST /api/v1/models/unload":  # rest/unload.md
-            if self.answering[body["instance_id"]]:
-                self.hurt.append(body["instance_id"])
+            self.leaves(body["instance_id"])
             if self.instances.pop(body["instance_id"], None) is None:
-                await _write(w, 404, {"error": {"message": "No such instance"}})
+                await out.json({"error": {"message": "No such instance"}}, 404)
             else:
-                await _write(w, 200, {"instance_id": body["instance_id"]})
+                await out.json({"instance_id": body["instance_id"]})
         elif what == "POST /v1/chat/completions":  # OpenAI's
-            await self._chat(w, body)
+            if body["model"] in self.instances:
+                await self.talk(out, body)
+            else:
+                missing = f"No model {body['model']} is loaded"
+                await out.json({"error": {"message": missing}}, 404)
         else:
-            await _write(w, 200, {"error": f"Unexpected endpoint or method. ({what})"})
+            await out.json({"error": f"Unexpected endpoint or method. ({what})"})
 
     def _v1(self, key: str) -> dict[str, Any]:
         model = self.models[key]
@@ -165,13 +130,13 @@ class FakeLMStudio:
                 )
         return rows
 
-    async def _load(self, w: asyncio.StreamWriter, body: Any) -> None:
+    async def _load(self, out: Answer, body: Any) -> None:
         self.load_begun.set()
         if self.load_gate is not None:
             await self.load_gate.wait()
         key, ctx = body["model"], body.get("context_length", 4096)
         if key not in self.models:
-            await _write(w, 404, {"error": {"message": f"Model {key} not found"}})
+            await out.json({"error": {"message": f"Model {key} not found"}}, 404)
             return
         await asyncio.sleep(self.load_s)
         told = {
@@ -182,7 +147,7 @@ class FakeLMStudio:
         }
         if body.get("echo_load_config"):
             told["load_config"] = {"context_length": ctx}
-        await _write(w, 200, told)
+        await out.json(told)
 
     def _add(self, key: str, name: str, ctx: int) -> str:
         """A second load is a second instance, `name:2`."""
@@ -193,41 +158,6 @@ class FakeLMStudio:
         self.instances[name] = (key, ctx)
         self.loads[key] += 1
         return name
-
-    async def _chat(self, w: asyncio.StreamWriter, body: Any) -> None:
-        name = body["model"]
-        if name not in self.instances:
-            await _write(w, 404, {"error": {"message": f"No model {name} is loaded"}})
-            return
-        self.answering[name] += 1
-        try:
-            await self._say(w, body)
-        finally:
-            self.answering[name] -= 1
-
-    async def _say(self, w: asyncio.StreamWriter, body: Any) -> None:
-        base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": body["model"]}
-        usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-        choice: dict[str, Any] = {"index": 0, "finish_reason": None}
-        if not body.get("stream"):
-            await asyncio.sleep(self.word_s * 2)
-            message = {"role": "assistant", "content": "Hello"}
-            whole = choice | {"message": message, "finish_reason": "stop"}
-            await _write(w, 200, {**base, "choices": [whole], "usage": usage})
-            return
-        w.write(b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        pieces = [{"choices": [choice | {"delta": {"content": word}}]} for word in ("Hel", "lo")]
-        pieces.append({"choices": [choice | {"delta": {}, "finish_reason": "stop"}]})
-        if body.get("stream_options", {}).get("include_usage"):
-            pieces.append({"choices": [], "usage": usage})
-        for number, piece in enumerate(pieces):
-            w.write(f"data: {json.dumps(base | piece)}\n\n".encode())
-            await w.drain()
-            await asyncio.sleep(self.word_s)
-            if self.hold is not None:
-                await self.hold(body, number)
-        w.write(b"data: [DONE]\n\n")
-        await w.drain()
 
     async def _command(self, arguments: list[str]) -> tuple[int, str]:
         self.commands.append(arguments)
@@ -246,10 +176,3 @@ class FakeLMStudio:
                 self.instances.pop(name, None)
                 return 0, f"Model {name} unloaded."
         return 1, "error: unknown command"
-
-
-async def _write(w: asyncio.StreamWriter, status: int, value: Any) -> None:
-    body = value if isinstance(value, bytes) else json.dumps(value).encode()
-    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n"
-    w.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
-    await w.drain()

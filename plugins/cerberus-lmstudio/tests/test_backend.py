@@ -143,6 +143,34 @@ async def test_an_estimate_is_what_lms_says_else_the_size(fake: Any, tmp_path: P
         assert told.total_mib == 4096
 
 
+async def test_what_it_does_not_do_of_a_plan_is_told(fake: Any) -> None:
+    fake.install("m")
+    plan = LoadPlan(context=1, parallel=2, cache_type_k="q8_0")
+    backend = make(fake)
+    await backend.list()
+    assert backend.ignores(plan).keys() == {"parallel", "cache_type_k"}
+    fake.apis = {"v0"}
+    await backend.list()
+    assert backend.ignores(plan).keys() == {"cache_type_k"}, "`lms` takes --parallel"
+
+
+async def test_a_guess_starts_no_program_and_an_estimate_starts_it_once(
+    fake: Any, tmp_path: Path
+) -> None:
+    fake.install("m")
+    backend = make(fake, fake.lms(tmp_path))
+    model = await only(backend)
+    guess = await backend.guess(model, LoadPlan())
+    assert guess is not None
+    assert (guess.total_mib, fake.commands) == (model.size_mib, [])
+    for _ in range(2):
+        told = await backend.estimate(model, LoadPlan())
+        assert told is not None
+        assert told.total_mib == 5007
+    assert len(fake.commands) == 1
+    assert await backend.guess(model, LoadPlan()) == told
+
+
 async def test_a_load_that_fails_tells_lm_studios_words(fake: Any) -> None:
     fake.install("m")
     backend = make(fake)

@@ -8,6 +8,7 @@ import anyio
 from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock, SystemClock
+from cerberus_core.servers import Refused, is_local
 from cerberus_core.values import (
     Availability,
     Endpoint,
@@ -19,8 +20,7 @@ from cerberus_core.values import (
 )
 
 from .reading import Facts, Installed, Loaded, facts, installed, loaded, same_model, to_mib
-from .server import ASK_LIMIT_S, Refused, Server
-from .settings import is_local
+from .server import Server
 
 WATCH_S = 5.0
 """How often a loaded model is looked for, in seconds."""
@@ -32,6 +32,15 @@ FOREVER = -1
 """A `keep_alive`: nobody but Cerberus drops the model."""
 DEFAULT_CTX = 4096
 """Ollama's own, for estimates, where neither model nor setting says more."""
+
+_OLLAMAS_OWN = {
+    "context": "Ollama has it for each model in its Modelfile (`PARAMETER num_ctx`), "
+    "for all in OLLAMA_CONTEXT_LENGTH.",
+    "parallel": "Ollama has it for all models: OLLAMA_NUM_PARALLEL.",
+    "cache_type_k": "Ollama has it for all models: OLLAMA_KV_CACHE_TYPE.",
+    "cache_type_v": "Ollama has it for all models: OLLAMA_KV_CACHE_TYPE.",
+}
+"""Settings that Ollama knows and takes elsewhere."""
 
 
 class Ollama(Backend):
@@ -47,7 +56,7 @@ class Ollama(Backend):
 
     async def available(self) -> Availability:
         try:
-            told = await self._server.ask("/api/version", limit_s=ASK_LIMIT_S)
+            told = await self._server.ask("/api/version")
         except (CerberusError, Refused) as error:
             hint = error.hint if isinstance(error, CerberusError) else None
             return Availability(ok=False, detail=str(error), hint=hint)
@@ -65,7 +74,7 @@ class Ollama(Backend):
         ctx = model.ctx
         if model.managed:
             try:
-                await self._keep(model)
+                await self._keep(model, plan.gpu_layers)
             except Refused as error:
                 raise _failed(model, error) from None
             except BaseException:
@@ -80,6 +89,10 @@ class Ollama(Backend):
             backend=self.name,
             ctx=ctx,
         )
+
+    def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
+        told = {name: why for name, why in super().ignores(plan).items() if name != "gpu_layers"}
+        return told | {name: _OLLAMAS_OWN[name] for name in told if name in _OLLAMAS_OWN}
 
     async def unload(self, model: ModelInfo) -> None:
         try:
@@ -121,7 +134,8 @@ class Ollama(Backend):
         known = self._known(model.name)
         context = known.num_ctx or min(DEFAULT_CTX, model.ctx or DEFAULT_CTX)
         cache = to_mib(context * (known.cache_bytes_per_token or 0))
-        return Estimate(weights_mib=model.size_mib, cache_mib=cache)
+        on_gpu = plan.gpu_layers != 0
+        return Estimate(weights_mib=model.size_mib, cache_mib=cache, on_gpu=on_gpu)
 
     async def taken(self, model: ModelInfo) -> Mapping[str, int] | None:
         if not self._local or not model.managed:
@@ -149,7 +163,7 @@ class Ollama(Backend):
 
     async def _ask(self, path: str) -> dict[str, object]:
         try:
-            return await self._server.ask(path, limit_s=ASK_LIMIT_S)
+            return await self._server.ask(path)
         except Refused as error:
             raise Unavailable(
                 f"Ollama at {self._server.url} refused {path}: {error}",
@@ -159,18 +173,25 @@ class Ollama(Backend):
     async def _loaded(self) -> dict[str, Loaded]:
         return loaded(await self._ask("/api/ps"))
 
-    async def _keep(self, model: ModelInfo) -> None:
-        """Load it, or only renew that it stays. Ollama judges for itself when a load stalls."""
+    async def _keep(self, model: ModelInfo, gpu_layers: int | None = None) -> None:
+        """Load it, or only renew that it stays. Ollama judges for itself when a load stalls.
+
+        Of Ollama's options this one alone outlives the first request of `/v1`, which
+        names none: where another differs, Ollama loads the model anew.
+        """
         if model.capabilities & {"chat", "completion"}:
-            path, body = "/api/generate", {"model": model.name, "stream": False}
+            path = "/api/generate"
+            body: dict[str, object] = {"model": model.name, "stream": False}
         else:
             path, body = "/api/embed", {"model": model.name, "input": ""}
+        if gpu_layers is not None:
+            body["options"] = {"num_gpu": gpu_layers}
         await self._server.ask(path, {**body, "keep_alive": FOREVER}, limit_s=None)
 
     async def _drop(self, model: ModelInfo) -> None:
         body = {"model": model.name, "keep_alive": 0, "stream": False}
         try:
-            await self._server.ask("/api/generate", body, limit_s=ASK_LIMIT_S)
+            await self._server.ask("/api/generate", body)
         except Refused as error:
             if error.status != 404:  # it was deleted meanwhile
                 raise Unavailable(f"Ollama did not unload {model.name}: {error}") from None
@@ -190,9 +211,7 @@ class Ollama(Backend):
         async def ask(row: Installed) -> None:
             async with turn:
                 try:
-                    told = await self._server.ask(
-                        "/api/show", {"model": row.name}, limit_s=ASK_LIMIT_S
-                    )
+                    told = await self._server.ask("/api/show", {"model": row.name})
                 except (Refused, Unavailable):
                     return  # its context and vision stay unknown until the next list
             self._facts[row.name] = (row.digest, facts(told))

@@ -3,9 +3,13 @@
 from collections.abc import Callable
 
 from cerberus_core.errors import BadRequest, Unavailable
+from cerberus_core.servers import Refused
 from cerberus_core.values import PullProgress
 
-from .server import Refused, Server
+from .server import Server
+
+SILENCE_S = 300.0
+"""Seconds that a pull may say nothing: checking a large file's sum is silent."""
 
 
 async def pull(server: Server, ref: str, report: Callable[[PullProgress], None]) -> None:
@@ -14,7 +18,8 @@ async def pull(server: Server, ref: str, report: Callable[[PullProgress], None])
         raise BadRequest("Which model?", hint="Write ollama:name or ollama:name:tag.")
     done = False
     try:
-        async for told in server.lines("/api/pull", {"model": ref, "stream": True}):
+        body = {"model": ref, "stream": True}
+        async for told in server.lines("/api/pull", body, silence_s=SILENCE_S):
             if isinstance(told.get("error"), str):
                 raise Refused(200, told["error"])
             digest = told.get("digest")

@@ -3,37 +3,21 @@
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import attrs
 
+from cerberus_core.servers import is_address, server_address
+
 DEFAULT_PORT = 11434
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
-
-
-def _url(_: object, attribute: "attrs.Attribute[str | None]", value: str | None) -> None:
-    if value is not None and not _is_url(value):
-        raise ValueError(
-            f"{attribute.name} must be an address such as {DEFAULT_URL}, without a path"
-        )
-
-
-def _is_url(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # of a port that is none, half an IPv6 address
-        return False
-    plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-    return bool(good) and value.isascii() and plain and parts.path in ("", "/")
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
     """`[plugins.ollama]`."""
 
-    base_url: str | None = attrs.field(default=None, validator=_url)
+    base_url: str | None = attrs.field(default=None, validator=server_address(DEFAULT_URL))
     """Unset: `OLLAMA_HOST`, else this machine's where the program `ollama` is installed."""
 
 
@@ -67,13 +51,4 @@ def from_host(host: str) -> str:
     if name in ("0.0.0.0", "::"):
         name = "127.0.0.1"
     url = f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
-    return url if _is_url(url) else DEFAULT_URL
-
-
-def is_local(url: str) -> bool:
-    """Whether it is this machine: a loopback address."""
-    name = urlsplit(url).hostname or ""
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
+    return url if is_address(url) else DEFAULT_URL

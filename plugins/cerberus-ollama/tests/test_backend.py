@@ -85,6 +85,30 @@ async def test_a_model_of_ollamas_cloud_is_neither_local_nor_loaded(fake: Any) -
     assert await backend.taken(model) is None
 
 
+async def test_layers_on_the_gpu_are_asked_for_once_and_the_rest_of_a_plan_is_told(
+    fake: Any,
+) -> None:
+    fake.install("m:1")
+    clock = FakeClock(fake.now)
+    backend = Ollama(fake.url, clock)
+    model = await only(backend)
+    plan = LoadPlan(gpu_layers=20, context=8192, cache_type_k="q8_0", draft="x")
+    await backend.load(model, plan, lambda _: None)
+    fake.loaded["m:1"] = fake.now  # somebody gave it a term: it is renewed
+    watching = asyncio.ensure_future(backend.gone(model))
+    await clock.until_sleeping()
+    await clock.advance(WATCH_S)
+    await clock.until_sleeping()
+    watching.cancel()
+    asked = [body.get("options") for body in fake.bodies("POST /api/generate")]
+    assert asked == [{"num_gpu": 20}, None], "another number would load it anew"
+    told = backend.ignores(plan)
+    assert told.keys() == {"context", "cache_type_k", "draft"}
+    assert "OLLAMA_CONTEXT_LENGTH" in told["context"]
+    assert "num_ctx" in told["context"]
+    assert "OLLAMA_KV_CACHE_TYPE" in told["cache_type_k"]
+
+
 async def test_a_load_stays_until_we_say_otherwise(fake: Any) -> None:
     fake.install("m:1")
     backend = Ollama(fake.url)

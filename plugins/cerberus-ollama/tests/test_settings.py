@@ -1,5 +1,5 @@
 import pytest
-from cerberus_ollama.settings import DEFAULT_URL, Settings, address, from_host, is_local
+from cerberus_ollama.settings import DEFAULT_URL, Settings, address, from_host
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,3 @@ def test_the_setting_comes_first_then_the_environment_then_the_program() -> None
 def test_what_is_no_address_is_told(wrong: str) -> None:
     with pytest.raises(ValueError, match="base_url must be an address"):
         Settings(base_url=wrong)
-
-
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:11434", True),
-        ("http://127.8.0.1:1", True),
-        ("http://localhost:1", True),
-        ("http://[::1]:1", True),
-        ("http://192.168.1.4:11434", False),
-        ("http://localhost.example.com", False),
-    ],
-)
-def test_only_loopback_is_local(url: str, local: bool) -> None:
-    assert is_local(url) is local

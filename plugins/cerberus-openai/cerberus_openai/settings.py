@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from cerberus_core.servers import key_of, one_line
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -25,15 +27,6 @@ def _url(_: object, attribute: "attrs.Attribute[str]", value: str) -> None:
         raise ValueError(f"{name} must hold no user, query or fragment; a key goes into `api_key`")
 
 
-def _one_line(_: object, attribute: "attrs.Attribute[str | None]", value: str | None) -> None:
-    if value is not None and not _sendable(value):  # the value may be a secret
-        raise ValueError(f"{attribute.name} must be one line of plain characters")
-
-
-def _sendable(key: str) -> bool:
-    return key.isprintable() and key.isascii() and key.strip() != ""
-
-
 def _headers(
     _: object, attribute: "attrs.Attribute[dict[str, str]]", value: dict[str, str]
 ) -> None:
@@ -48,7 +41,7 @@ class EndpointSettings:
 
     base_url: str = attrs.field(validator=_url)
     """With its version path, such as `https://api.example.com/v1`."""
-    api_key: str | None = attrs.field(default=None, repr=False, validator=_one_line)
+    api_key: str | None = attrs.field(default=None, repr=False, validator=one_line)
     api_key_env: str | None = None
     """Name of the environment variable that holds the key."""
     models: list[str] = attrs.field(factory=list)
@@ -67,12 +60,7 @@ class EndpointSettings:
 
         Raises KeyError if the variable is unset or holds nothing that can be sent.
         """
-        if self.api_key is not None or self.api_key_env is None:
-            return self.api_key
-        key = env[self.api_key_env].strip()
-        if not _sendable(key):
-            raise KeyError(self.api_key_env)
-        return key
+        return key_of(self.api_key, self.api_key_env, env)
 
 
 def _endpoints(

@@ -10,11 +10,6 @@ import pytest
 from cerberus_core.testing import Listener
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Listing:
     """Answers every GET with `status` and `body`, and keeps the headers it was sent."""
 

@@ -1,5 +1,6 @@
 // What a model's row says and offers, from what is known of it. Pure.
-import type { ModelInfo } from "./api/types";
+import type { Fit, ModelInfo } from "./api/types";
+import { size } from "./format";
 import { text } from "./text";
 
 export type Tone = "ok" | "run" | "wait" | "bad" | "idle" | "far";
@@ -45,6 +46,24 @@ export function offerFor(model: ModelInfo): Offer | null {
       return { verb: "load", word: t.load, label: t.loadNamed(model.name) };
     default:
       return null;
+  }
+}
+
+/** What stands between an unloaded model and this machine's memory; "" where nothing does. */
+export function fitOf(model: ModelInfo, fit: Fit | undefined): string {
+  const t = text.models.fit;
+  if (!fit || model.state === "ready" || model.state === "loading" || model.problem) return "";
+  switch (fit.says) {
+    case "after":
+      return t.after(fit.others.length);
+    case "waits":
+      return t.waits(fit.others.length);
+    case "oversize":
+      return t.oversize;
+    case "no":
+      return fit.short_mib === null ? t.pinned : t.short(size(fit.short_mib));
+    default:
+      return "";
   }
 }
 

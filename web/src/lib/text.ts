@@ -79,6 +79,13 @@ export const text = {
     more: (n: number) => `Show all ${n}`,
     remote: "not on this machine",
     onHost: (host: string) => `on ${host}`,
+    fit: {
+      after: (n: number) => `${plural(n, "model leaves", "models leave")} for it`,
+      waits: (n: number) => `waits for ${plural(n, "model", "models")} in use`,
+      short: (size: string) => `${size} short of memory`,
+      pinned: "a pinned model is in its way",
+      oversize: "larger than the memory",
+    },
     empty: "No models here yet.",
     emptyHint: "Fetch the small starter model on the machine (in a clone with .venv/bin/cerberus):",
     emptyCommand: "cerberus models pull starter",

@@ -4,17 +4,20 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
 
-from cerberus_core.errors import Unavailable
+from cerberus_core.errors import LoadFailed, Unavailable
 from cerberus_core.platform import spawn
 
 from .launch import Launch, Started
 
 _HELP_LIMIT_S = 20.0
+# Newer builds first.
+_DRAFT = ("--spec-draft-model", "--model-draft")
+_DRAFT_TOKENS = ("--spec-draft-n-max", "--draft-max")
 
 
 def find_binary(configured: str | None) -> Path | None:
@@ -53,18 +56,15 @@ class Binary:
     label = "llama-server"
     attempts = 5
 
-    def __init__(
-        self, path: Path, extra_args: list[str], *, port: Callable[[], int] = free_port
-    ) -> None:
+    def __init__(self, path: Path, *, port: Callable[[], int] = free_port) -> None:
         self.path = path
-        self._extra = extra_args
         self._port = port
         self._flags: frozenset[str] | None = None
 
     async def start(self, launch: Launch, key: str) -> Started:
         flags = await self._known_flags(launch.log.with_name("llama-server --help.log"))
         port = self._port()
-        argv = [*self._argv(launch, port, flags), *self._extra]
+        argv = [*self._argv(launch, port, flags), *launch.extra_args]
         child = await spawn(argv, log=launch.log, env={**os.environ, "LLAMA_API_KEY": key})
 
         async def where() -> str:
@@ -82,6 +82,7 @@ class Binary:
             argv += ["--mmproj", str(launch.projector)]
         if launch.gpu_layers is not None:
             argv += ["--n-gpu-layers", str(launch.gpu_layers)]
+        argv += _tuned(launch, known)
         if launch.pooling == "rank":
             argv += ["--reranking"]
         elif launch.pooling is not None:
@@ -106,3 +107,31 @@ class Binary:
                     await child.end()
             self._flags = frozenset(re.findall(r"--[a-z][a-z-]+", "\n".join(lines)))
         return self._flags
+
+
+def _tuned(launch: Launch, known: frozenset[str]) -> list[str]:
+    """Cache, GPUs and speculation. Raises `LoadFailed` where this build lacks the last."""
+    wishes = {
+        "--cache-type-k": launch.cache_type_k,
+        "--cache-type-v": launch.cache_type_v,
+        "--tensor-split": ",".join(f"{share:g}" for share in launch.tensor_split) or None,
+        "--main-gpu": launch.main_gpu,
+        "--device": ",".join(launch.devices) or None,
+    }
+    if launch.draft is not None:
+        wishes[_named(_DRAFT, known)] = str(launch.draft)
+        if launch.draft_tokens is not None:
+            wishes[_named(_DRAFT_TOKENS, known)] = launch.draft_tokens
+    return [
+        word for flag, value in wishes.items() if value is not None for word in (flag, f"{value}")
+    ]
+
+
+def _named(names: Sequence[str], known: frozenset[str]) -> str:
+    for name in names:
+        if name in known:
+            return name
+    raise LoadFailed(
+        f"this llama-server knows none of {', '.join(names)}",
+        hint="Bring a newer one, or leave `draft` out of the model's settings.",
+    )

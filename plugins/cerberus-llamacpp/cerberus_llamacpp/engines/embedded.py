@@ -25,6 +25,12 @@ class Embedded:
             "parallel": launch.parallel,
             "threads": launch.threads,
             "gpu_layers": launch.gpu_layers,
+            "cache_type_k": launch.cache_type_k,
+            "cache_type_v": launch.cache_type_v,
+            "tensor_split": list(launch.tensor_split),
+            "main_gpu": launch.main_gpu,
+            "draft": str(launch.draft) if launch.draft else None,
+            "draft_tokens": launch.draft_tokens,
             "pooling": launch.pooling,
         }
         # -P: a folder that the daemon happens to stand in holds no code of ours.

@@ -1,7 +1,7 @@
 """What to start, whatever kind of engine starts it."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,16 @@ class Launch:
     parallel: int
     threads: int
     gpu_layers: int | None = None
+    cache_type_k: str | None = None
+    cache_type_v: str | None = None
+    tensor_split: Sequence[float] = ()
+    main_gpu: int | None = None
+    devices: Sequence[str] = ()
+    draft: Path | None = None
+    """The model that guesses ahead."""
+    draft_tokens: int | None = None
+    extra_args: Sequence[str] = ()
+    """For a `llama-server` binary alone, as `devices`."""
     pooling: str | None = None
     """Set for models that embed or rank."""
     log: Path

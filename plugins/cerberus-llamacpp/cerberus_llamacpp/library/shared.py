@@ -19,6 +19,8 @@ class SharedScan:
         self._library = library
         self._limit_s = limit_s
         self._running: asyncio.Task[dict[str, Found]] | None = None
+        self.last: dict[str, Found] = {}
+        """What the last scan found."""
 
     async def __call__(self, *, fresh: bool = False) -> dict[str, Found]:
         """Name → model. `fresh`: of a scan that began after this call.
@@ -29,7 +31,8 @@ class SharedScan:
             async with asyncio.timeout(self._limit_s):
                 if fresh and self._running is not None:
                     await asyncio.wait([self._running])
-                return await asyncio.shield(self._join())
+                self.last = await asyncio.shield(self._join())
+                return self.last
         except TimeoutError:
             raise Unavailable(
                 f"the models can't be listed: {self._library.looking_at} takes more than "

@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import { ApiError, asApiError, errorFrom } from "./errors";
 import type { paths } from "./schema";
-import type { LiveRequest, ModelInfo, Notice, RequestRecord, Status } from "./types";
+import type { Fits, LiveRequest, ModelInfo, Notice, RequestRecord, Status } from "./types";
 
 /** An id as a path's tail: each segment encoded, the slashes kept. */
 export function tail(id: string): string {
@@ -39,9 +39,13 @@ export class Api {
     return (await this.#take(this.#client.GET("/api/notices"))).notices as Notice[];
   }
 
-  async models(): Promise<{ models: ModelInfo[]; default: string | null }> {
+  async models(): Promise<{ models: ModelInfo[]; default: string | null; fits: Fits }> {
     const lists = await this.#take(this.#client.GET("/api/models"));
-    return { models: lists.models as ModelInfo[], default: lists.default };
+    return {
+      models: lists.models as ModelInfo[],
+      default: lists.default,
+      fits: lists.fits as Fits,
+    };
   }
 
   async requests(limit: number): Promise<{ live: LiveRequest[]; recent: RequestRecord[] }> {

@@ -355,6 +355,15 @@ export interface components {
             model: string;
             why: string;
         };
+        /** Fit */
+        Fit: {
+            others?: string[];
+            /** @enum {string} */
+            says: "loaded" | "yes" | "after" | "waits" | "oversize" | "no" | "unknown";
+            short_mib?: number | null;
+            takes_mib?: number | null;
+            why?: string | null;
+        };
         /** GPU */
         GPU: {
             energy_j?: number | null;
@@ -438,6 +447,9 @@ export interface components {
         /** Models */
         Models: {
             default: string | null;
+            fits: {
+                [key: string]: components["schemas"]["Fit"];
+            };
             models: components["schemas"]["ModelInfo"][];
             problems: components["schemas"]["Problem"][];
         };

@@ -5,6 +5,8 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type ModelInfo = Required<Schemas["ModelInfo"]>;
+export type Fit = Required<Schemas["Fit"]>;
+export type Fits = { [id: string]: Fit };
 export type ModelState = ModelInfo["state"];
 export type LiveRequest = Required<Schemas["LiveRequest"]>;
 export type RequestRecord = Required<Schemas["Record"]>;

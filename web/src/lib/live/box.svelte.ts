@@ -1,7 +1,7 @@
 // The page's picture of the box: a snapshot, kept true by events.
 import type { Api } from "../api/client";
 import { ApiError, asApiError } from "../api/errors";
-import type { ModelInfo, Notice } from "../api/types";
+import type { Fits, ModelInfo, Notice } from "../api/types";
 import { text } from "../text";
 import type { Clock } from "./clock.svelte";
 import { type BoxEvent, RECENT_LIMIT, reduce, type Snapshot } from "./reduce";
@@ -17,6 +17,8 @@ export class Box {
   snapshot = $state.raw<Snapshot | null>(null);
   /** What a person should look at. */
   notices = $state.raw<readonly Notice[]>([]);
+  /** Whether each model could be loaded now. */
+  fits = $state.raw<Fits>({});
   link = $state<Link>("connecting");
   /** When what is shown was last known to be true (our clock). */
   asOf = $state(Date.now());
@@ -81,6 +83,7 @@ export class Box {
     this.#stream.forget();
     this.snapshot = null;
     this.notices = [];
+    this.fits = {};
     this.failures = {};
     this.loadingSince = {};
   }
@@ -131,6 +134,7 @@ export class Box {
       );
       this.snapshot = next;
       this.notices = notices;
+      this.fits = listed.fits;
       this.#connected();
     } catch {
       // A 401 has been told already. Anything else: as good as no connection.
@@ -169,12 +173,16 @@ export class Box {
     if (model.state === "failed") this.news = text.models.nowFailed(model.name);
   }
 
-  /** Notices have no event of their own: they are read shortly after something happened. */
+  /** Notices and what fits have no events: they are read shortly after something happened. */
   #refreshNoticesSoon(): void {
     clearTimeout(this.#noticesTimer);
     this.#noticesTimer = setTimeout(() => {
       this.api.notices().then(
         (notices) => (this.notices = notices),
+        () => undefined,
+      );
+      this.api.models().then(
+        (listed) => (this.fits = listed.fits),
         () => undefined,
       );
     }, 1_000);
