@@ -31,9 +31,9 @@ class Catalog:
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
         self.problems: dict[str, Problem] = {}
         self.warnings: dict[str, tuple[str, ...]] = {}
+        self.ttl_s = ttl_s
         self._backends = backends
         self._clock = clock
-        self._ttl_s = ttl_s
         self._lists: dict[str, list[ModelInfo]] = {}
         self._asked_at: float | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -41,7 +41,7 @@ class Catalog:
     async def models(self, *, fresh: bool) -> dict[str, ModelInfo]:
         """All models by id."""
         now = self._clock.monotonic()
-        if fresh or self._asked_at is None or now - self._asked_at >= self._ttl_s:
+        if fresh or self._asked_at is None or now - self._asked_at >= self.ttl_s:
             self._asked_at = now
             for backend in self._backends.values():
                 if backend.name not in self._asking:

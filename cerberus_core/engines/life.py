@@ -19,7 +19,7 @@ import structlog
 from cerberus_core.errors import CerberusError, EngineLost, LoadFailed, NoRoom, Unavailable
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
+from cerberus_core.values import Endpoint, LoadPlan, LoadProgress, ModelInfo, ModelState
 
 from .policy import ModelPolicy, backoff_s
 from .queue import Queue
@@ -64,6 +64,7 @@ class Life:
         self._progress: LoadProgress | None = None
         self._last_used: datetime | None = None
         self._idle_since = 0.0
+        self._loaded_plan = policy.plan
         self._failures = 0
         self._retry_at = 0.0
         self._ready_at = 0.0
@@ -100,6 +101,20 @@ class Life:
     def in_flight(self) -> int:
         """Requests that use it now."""
         return self.queue.in_flight
+
+    @property
+    def plan(self) -> LoadPlan:
+        """What it is loaded with, or would be."""
+        there = self.state in ("loading", "ready", "draining")
+        return self._loaded_plan if there else self.policy.plan
+
+    def retune(self, policy: ModelPolicy) -> None:
+        """Treat it so from now on. What is loaded stays as it was loaded."""
+        if policy == self.policy:
+            return
+        self.policy = policy
+        self.queue.retune(limit=policy.concurrency, longest=policy.queue_limit)
+        self._wake.set()
 
     # What requests call.
 
@@ -244,13 +259,14 @@ class Life:
         self._lost_event = asyncio.Event()
         self._failure = None
         self._progress = None
+        self._loaded_plan = self.policy.plan
         self._set("loading")
         try:
             with anyio.CancelScope() as self._loading:
                 async with self._admitted(self):
                     began = self._clock.monotonic()
                     self.endpoint = await self._backend.load(
-                        self.model, self.policy.plan, self._report
+                        self.model, self._loaded_plan, self._report
                     )
                     self.load_s = self._clock.monotonic() - began
         except NoRoom as error:

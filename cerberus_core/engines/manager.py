@@ -78,6 +78,17 @@ class Manager:
                 for backend in self._backends.values():
                     await backend.aclose()
 
+    def retune(
+        self, policies: Policies, rules: RoomRules, *, memory_mib: int | None, list_ttl_s: float
+    ) -> None:
+        """Other settings from now on. Nothing is loaded for them, and nothing in use leaves."""
+        self._policies = policies
+        self._catalog.ttl_s = list_ttl_s
+        for model_id, life in self._lives.items():
+            life.retune(policies.of(model_id))
+        self._name_all()
+        self._memory.retune(rules, memory_mib)
+
     @property
     def problems(self) -> dict[str, Problem]:
         """Backend name → why it could not be listed last time."""
@@ -258,7 +269,8 @@ class Manager:
             # A model whose file went away lives on while it is loaded.
             if self._lives[model_id].retire():
                 del self._lives[model_id]
-        self._names = index(
-            {model_id: life.model for model_id, life in self._lives.items()},
-            self._policies.aliases,
-        )
+        self._name_all()
+
+    def _name_all(self) -> None:
+        models = {model_id: life.model for model_id, life in self._lives.items()}
+        self._names = index(models, self._policies.aliases)

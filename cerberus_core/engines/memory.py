@@ -66,6 +66,12 @@ class Memory:
         finally:
             self._room.settled(life.model.id)
 
+    def retune(self, rules: RoomRules, budget_mib: int | None) -> None:
+        """Other rules from the next decision on; nothing that is loaded leaves for them."""
+        if self._pools is not None:
+            self._pools.budget_mib = budget_mib
+        self._room.retune(rules)
+
     def changed(self) -> None:
         """Some model came, went or was asked to."""
         self._room.changed()
@@ -91,20 +97,20 @@ class Memory:
         return _told(life, expected, decision, await self._look(), self._load_s(life))
 
     def _load_s(self, life: Life) -> float | None:
-        return self._footprints.load_s(life.model.id, life.policy.plan)
+        return self._footprints.load_s(life.model.id, life.plan)
 
     async def _look(self) -> Sequence[Pool]:
         return () if self._pools is None else await self._pools.look()
 
     async def _want(self, life: Life) -> tuple[Want, Expected]:
-        model, policy = life.model, life.policy
+        model, policy, plan = life.model, life.policy, life.plan
         pools = await self._look()
         estimate: Estimate | None = None
         try:
-            estimate = await self._backends[model.backend].estimate(model, policy.plan)
+            estimate = await self._backends[model.backend].estimate(model, plan)
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
-        expected = self._footprints.expected(model.id, policy.plan, estimate, pools)
+        expected = self._footprints.expected(model.id, plan, estimate, pools)
         if not pools or model.loaded:  # others have loaded it: it takes nothing more
             expected = Expected({}, "unknown")
         want = Want(
@@ -116,7 +122,7 @@ class Memory:
         return want, expected
 
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
-        backend, model, plan = self._backends[life.model.backend], life.model, life.policy.plan
+        backend, model, plan = self._backends[life.model.backend], life.model, life.plan
         now = self._clock.now()
         try:
             told = await backend.taken(model)
