@@ -98,12 +98,31 @@ def _when(key: str, where: "Folders") -> str:
     from cerberus_core.platform import FileLock
 
     if FileLock(where.daemon_lock).is_held():
-        effect = effect_of(key_path(key))
-        if effect == "now":
+        path = key_path(key)
+        effect = effect_of(path)
+        if effect == "now" or (path[0] == "plugins" and not _waits(path)):
             return "The running daemon takes it up."
         if effect == "next_load":
             return "The running daemon takes it up when it loads the model the next time."
     return "It takes effect at the next start."
+
+
+def _waits(path: tuple[str, ...]) -> bool:
+    """Whether the running daemon needs a restart for it; which plugins do it knows alone."""
+    from cerberus_core.config.structure import dotted
+    from cerberus_core.errors import CerberusError
+
+    from .daemon_client import DaemonClient
+
+    try:
+        changes = DaemonClient().get("/api/config/diff")["changes"]
+    except CerberusError:
+        return True
+    key = dotted(path)
+    return any(
+        change["effect"] == "restart" and f"{change['key']}.".startswith(f"{key}.")
+        for change in changes
+    )
 
 
 def _schema_here(name: str) -> type | None:

@@ -21,6 +21,7 @@ from cerberus_core.store import Database
 from cerberus_core.usage import Store
 from cerberus_core.values import Notice
 
+from .live_plugins import LivePlugins
 from .settings import Start
 
 
@@ -87,6 +88,8 @@ async def running(
                 *([Notice(text=database.warning)] if database.warning else []),
             ]
 
+        live = LivePlugins(plugins, manager, folders, settings)
+        settings.follow_plugins(live.names, live.prepare)
         settings.follow(apply)
         settings.told = lambda: bus.publish(RELOAD, {})
         async with manager.running(), anyio.create_task_group() as tasks:

@@ -1,7 +1,7 @@
 """The backends' lists, cached and merged."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import anyio
 import structlog
@@ -55,6 +55,15 @@ class Catalog:
         """Whether it has ever said which models it has."""
         return backend in self._lists
 
+    def forget(self, names: Iterable[str]) -> None:
+        """What these backends said; all are asked anew."""
+        for name in names:
+            if task := self._asking.pop(name, None):
+                task.cancel()
+            for said in (self._lists, self.problems, self.warnings):
+                said.pop(name, None)
+        self._asked_at = None
+
     async def aclose(self) -> None:
         """Ask no more."""
         for task in self._asking.values():
@@ -90,7 +99,8 @@ class Catalog:
             self._lists[backend.name] = models
             self.problems.pop(backend.name, None)
         finally:
-            self._asking.pop(backend.name, None)
+            if self._asking.get(backend.name) is asyncio.current_task():
+                del self._asking[backend.name]
 
     def _problem(self, backend: Backend, what: str, hint: str | None) -> None:
         problem = Problem(backend=backend.name, what=what, hint=hint)

@@ -217,6 +217,10 @@ class Life:
         self._owner.cancel()
         return True
 
+    def part(self) -> None:
+        """Its backend was replaced: who is in goes on, and nothing is told of it any more."""
+        self._changed = lambda _: None
+
     async def lost_reason(self, endpoint: Endpoint, wait_s: float) -> str | None:
         if self.endpoint is not endpoint:
             return self._lost

@@ -1,6 +1,6 @@
 """All models of all backends, by name."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -42,17 +42,18 @@ class Manager:
         rules: RoomRules | None = None,
     ) -> None:
         """`pools`: the memory there is; None: nobody looks at memory."""
-        self._backends = backends
+        self._backends = dict(backends)
         self._policies = policies
         self._clock = clock
         self._tell = changed
-        self._catalog = Catalog(backends, clock=clock, ttl_s=list_ttl_s)
+        self._catalog = Catalog(self._backends, clock=clock, ttl_s=list_ttl_s)
         self._lives: dict[str, Life] = {}
+        self._parted: list[Life] = []
         self._names: dict[str, str] = {}
         self._listed: dict[str, ModelInfo] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._memory = Memory(
-            backends,
+            self._backends,
             lambda: self._lives,
             pools=pools,
             footprints=footprints or Footprints(),
@@ -88,6 +89,22 @@ class Manager:
             life.retune(policies.of(model_id))
         self._name_all()
         self._memory.retune(rules, memory_mib)
+
+    def exchange(self, gone: Collection[str], made: Mapping[str, Backend]) -> None:
+        """Put the backends `made` in the place of those named `gone`, which manage no model.
+
+        Requests that the old ones answer go on.
+        """
+        for model_id, life in list(self._lives.items()):
+            if life.model.backend in gone:
+                life.part()
+                self._parted.append(self._lives.pop(model_id))
+        for name in gone:
+            del self._backends[name]
+        self._backends.update(made)
+        self._catalog.forget([*gone, *made])
+        self._name_all()
+        self._retire_parted()
 
     @property
     def problems(self) -> dict[str, Problem]:
@@ -243,6 +260,7 @@ class Manager:
 
     async def _refresh(self, *, fresh: bool) -> None:
         listed = await self._catalog.models(fresh=fresh)
+        self._retire_parted()
         if listed == self._listed and self._lives.keys() == listed.keys():
             return
         self._listed = listed
@@ -270,6 +288,9 @@ class Manager:
             if self._lives[model_id].retire():
                 del self._lives[model_id]
         self._name_all()
+
+    def _retire_parted(self) -> None:
+        self._parted = [life for life in self._parted if not life.retire()]
 
     def _name_all(self) -> None:
         models = {model_id: life.model for model_id, life in self._lives.items()}
