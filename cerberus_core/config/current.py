@@ -68,6 +68,15 @@ class Current:
             finally:
                 self.told()
 
+    async def try_reload(self) -> None:
+        """`reload` where nobody waits for an answer: the log and `notices` tell what is wrong."""
+        try:
+            await self.reload()
+        except ConfigError:
+            pass
+        except Exception:  # noqa: BLE001 - a fault of ours; the daemon goes on
+            _log.exception("settings_fault")
+
     async def _reload(self) -> list[Change]:
         loaded = await in_thread(self._read)
         live = self._live()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from anyio.to_thread import run_sync as in_thread
 
-from cerberus_core.errors import ConfigError
 from cerberus_core.platform import Clock
 
 from .current import Current
@@ -68,8 +67,7 @@ class Follow:
         if found is None:
             self._current.lost()
             return
-        with contextlib.suppress(ConfigError):  # told in the log, and as a notice
-            await self._current.reload()
+        await self._current.try_reload()
 
 
 def _nothing(found: Content) -> bool:

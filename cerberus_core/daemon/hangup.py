@@ -1,6 +1,5 @@
 """SIGHUP: a service reads its settings anew; in a terminal it says that the terminal is gone."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -8,7 +7,6 @@ import sys
 import anyio
 
 from cerberus_core.config import Current
-from cerberus_core.errors import ConfigError
 
 from .stopping import Stopping
 
@@ -23,8 +21,7 @@ async def reload_on_hangup(settings: Current, stopping: Stopping) -> None:
             if in_terminal and not _has_terminal():
                 stopping.ask()
                 continue
-            with contextlib.suppress(ConfigError):  # told in the log, and as a notice
-                await settings.reload()
+            await settings.try_reload()
 
 
 def _has_terminal() -> bool:

@@ -41,6 +41,10 @@ async def ask(box: Box, model: str = "up/m") -> httpx.Response:
     return await box.http.post("/v1/chat/completions", json=body)
 
 
+async def listed(box: Box) -> list[str]:
+    return [row["id"] for row in (await box.http.get("/api/models")).json()["models"]]
+
+
 async def warnings(box: Box) -> list[str]:
     return (await box.http.get("/api/status")).json()["warnings"]  # type: ignore[no-any-return]
 
@@ -51,7 +55,9 @@ async def test_the_first_endpoint_of_a_running_daemon_answers_at_once(
     upstream.reply = Reply.json(chat_answer("hello"))
     async with start_box(PLAIN) as box:
         assert (await ask(box)).status_code == 404
+        assert await listed(box) == []
         assert await effects(box, up(upstream)) == {"now"}
+        assert await listed(box) == ["up/m"]
         assert (await ask(box)).status_code == 200
         rows = (await box.http.get("/api/plugins")).json()["plugins"]
         assert next(row for row in rows if row["name"] == "openai")["provides"] == ["backend up"]
@@ -81,6 +87,33 @@ async def test_another_address_is_asked_next_while_the_old_one_answers_on(
         assert [record.error for record in await box.records(2)] == [None, None]
         models = (await box.http.get("/api/models")).json()["models"]
         assert [(model["id"], model["in_flight"]) for model in models] == [("up/m", 0)]
+
+
+async def test_who_waits_for_the_old_endpoint_is_answered_by_it(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    hold = Wait()
+    first, *others = chat_chunks(["on", "ce"])
+    upstream.reply = Reply.stream([first, hold, *others])
+    one = '[models."up/m"]\nconcurrency = 1\n'
+    async with ScriptedServer() as other, start_box(PLAIN) as box:
+        await reload(box, up(upstream) + one)
+        async with anyio.create_task_group() as tasks:
+            answers: list[httpx.Response] = []
+
+            async def stream() -> None:
+                body = {"model": "up/m", "messages": [{"role": "user"}], "stream": True}
+                answers.append(await box.http.post("/v1/chat/completions", json=body))
+
+            tasks.start_soon(stream)
+            await hold.reached.wait()
+            tasks.start_soon(stream)
+            while len((await box.http.get("/api/requests")).json()["live"]) < 2:
+                await anyio.sleep(0.01)
+            assert await effects(box, up(other) + one) == {"now"}
+            hold.go()
+        assert [answer.text.count("[DONE]") for answer in answers] == [1, 1]
+        assert len(upstream.requests) == 2
 
 
 async def test_c03_settings_that_the_plugin_refuses_leave_everything_as_it_was(

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cerberus_core.engines import Manager, ModelPolicy, Policies, RoomRules
+from cerberus_core.engines import Manager, ModelPolicy, Policies, Pools, RoomRules
 from cerberus_core.errors import Overloaded
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import LoadPlan
@@ -18,8 +18,17 @@ pytestmark = pytest.mark.anyio
 Start = Callable[..., Any]
 
 
-def retune(manager: Manager, rules: RoomRules | None = None, **policies: Any) -> None:
-    manager.retune(Policies(**policies), rules or RoomRules(), memory_mib=None, list_ttl_s=5.0)
+def retune(
+    manager: Manager,
+    rules: RoomRules | None = None,
+    *,
+    memory_mib: int | None = None,
+    list_ttl_s: float = 5.0,
+    **policies: Any,
+) -> None:
+    manager.retune(
+        Policies(**policies), rules or RoomRules(), memory_mib=memory_mib, list_ttl_s=list_ttl_s
+    )
 
 
 async def test_a_shorter_ttl_is_heeded_at_once_but_not_by_one_in_use(
@@ -69,6 +78,22 @@ async def test_the_plan_of_a_loaded_model_stays_until_it_is_loaded_anew(
     assert [plan.context for plan in backend.plans] == [1, 2]
 
 
+async def test_a_load_that_waits_for_room_goes_on_as_it_was_planned(
+    start: Start, backend: ToyBackend
+) -> None:
+    before = ModelPolicy(ttl_s=0, plan=LoadPlan(context=1))
+    async with start(models={"toy/a": before}) as manager:
+        retune(manager, RoomRules(max_loaded=1, max_wait_s=1000), models={"toy/a": before})
+        first = await manager.acquire("toy/b")
+        waiting = asyncio.create_task(manager.acquire("toy/a"))
+        await settle()
+        other = {"toy/a": attrs.evolve(before, plan=LoadPlan(context=2))}
+        retune(manager, RoomRules(max_loaded=1, max_wait_s=1000), models=other)
+        first.release()
+        (await waiting).release()
+    assert backend.plans[-1] == LoadPlan(context=1), "memory was found for another plan"
+
+
 async def test_more_at_the_same_time_lets_those_in_who_wait(start: Start) -> None:
     one = ModelPolicy(ttl_s=0, concurrency=1)
     async with start(models={"toy/a": one}) as manager:
@@ -103,6 +128,7 @@ async def test_room_for_one_more_is_used_by_who_waits_for_it(start: Start) -> No
         assert not second.done()
         retune(manager, RoomRules(max_loaded=2))
         await settle()
+        assert second.done()
         first.release()
         (await second).release()
 
@@ -116,3 +142,25 @@ async def test_less_room_sends_nobody_away_before_the_next_load(
         retune(manager, RoomRules(max_loaded=1))
         await settle()
         assert backend.calls["unload"] == 0
+
+
+async def test_lists_are_kept_as_long_as_the_settings_say_now(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        for _ in range(2):
+            await manager.models()
+        assert backend.calls["list"] == 1
+        retune(manager, list_ttl_s=0.0)
+        for _ in range(2):
+            await manager.models()
+        assert backend.calls["list"] == 3
+
+
+async def test_another_budget_counts_for_the_next_decision(
+    clock: FakeClock, backend: ToyBackend
+) -> None:
+    made = Manager({"toy": backend}, policies=Policies(), clock=clock, pools=Pools())
+    async with made.running():
+        retune(made, memory_mib=123)
+        assert (await made.plan("toy/a")).pools[0].budget_mib == 123
