@@ -91,6 +91,7 @@ async def following(folders: Folders, *, watching: bool = True) -> AsyncIterator
     """`watching` False: no thread does, the test itself gives the word."""
     box = await boxed(folders)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cerberus_core.config.watch.LOOK_S", 3600.0)  # a look hides a missed word
         if not watching:
             patch.setattr(Watch, "start", lambda _: None)
         task = asyncio.create_task(box.follow.run())
@@ -187,6 +188,24 @@ async def test_a_folder_that_is_swapped_below_a_link_is_noticed(
             await box.saved()
             assert box.ttl_s == version
             await anyio.to_thread.run_sync(until_watched, box.file)
+
+
+@linux
+async def test_a_folder_that_is_itself_a_link_is_followed(tmp_path: Path) -> None:
+    for version in (1, 2):
+        (tmp_path / f"release-{version}").mkdir()
+        (tmp_path / f"release-{version}" / "config.toml").write_text(ttl(version))
+    current = tmp_path / "links" / "current"
+    current.parent.mkdir()
+    current.symlink_to("../release-1")
+    async with following(Folders(current, tmp_path / "data")) as box:
+        link(current, "../release-2")
+        await box.saved()
+        assert box.ttl_s == 2
+        await anyio.to_thread.run_sync(until_watched, box.file)
+        put(box.file, ttl(3))
+        await box.saved()
+        assert box.ttl_s == 3
 
 
 @linux
