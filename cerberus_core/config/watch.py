@@ -12,7 +12,8 @@ from pathlib import Path
 
 import structlog
 
-STEP_MS = 50
+STEP_MS = 200
+"""How often the watching thread wakes to see whether there was word."""
 LOOK_S = 5.0
 """A look without word: some network folders tell of nothing."""
 _MOST_LINKS = 40
@@ -88,7 +89,7 @@ class Watch:
             *folders,
             watch_filter=None,
             step=STEP_MS,
-            debounce=4 * STEP_MS,
+            debounce=STEP_MS,
             rust_timeout=int(LOOK_S * 1000),
             yield_on_timeout=True,
             stop_event=self._stop,

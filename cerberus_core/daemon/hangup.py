@@ -25,6 +25,8 @@ async def reload_on_hangup(settings: Current, stopping: Stopping) -> None:
 
 
 def _has_terminal() -> bool:
+    if sys.platform == "win32":
+        return False
     try:
         os.tcgetpgrp(0)
     except OSError:
