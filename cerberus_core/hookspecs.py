@@ -17,9 +17,10 @@ hookspec = pluggy.HookspecMarker("cerberus")
 def cerberus_model_backends(setup: PluginSetup) -> list[Backend]:  # type: ignore[empty-body]
     """The model backends of this plugin; one plugin may bring several.
 
-    Called once, at start, in a worker thread under a time limit: make the
-    objects, read the settings, and leave connecting and importing vendor
-    libraries to the objects' methods.
+    Called at start, in a worker thread under a time limit: make the objects,
+    read the settings, and leave connecting and importing vendor libraries to
+    the objects' methods. Called again when the settings change, where nothing
+    that the plugin brought keeps anything (`cerberus_core.loading.Plugins.live`).
     """
 
 

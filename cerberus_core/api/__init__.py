@@ -5,6 +5,6 @@ controller asks one room and hands on what it says.
 """
 
 from .app import build
-from .services import Price, Services
+from .services import Services
 
-__all__ = ["Price", "Services", "build"]
+__all__ = ["Services", "build"]

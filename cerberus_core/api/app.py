@@ -12,9 +12,12 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 import cerberus_core
+from cerberus_core.access import Hosts
+from cerberus_core.config import Config
 from cerberus_core.errors import CerberusError
 
 from .box import BoxController, healthz
+from .config import ConfigController
 from .events import events
 from .gpus import GPUsController
 from .guard import App, Guard
@@ -50,14 +53,22 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
         else:
             await admin(scope, receive, safely(send))  # type: ignore[arg-type]
 
-    return Guard(
+    guard = Guard(
         dispatch,
         gateway=gateway,
-        hosts=services.hosts,
+        hosts=hosts_of(services.settings.config),
         token=services.token,
         clock=services.clock,
         shell=shell,
     )
+    services.settings.follow(lambda config: guard.retune(hosts_of(config)))
+    return guard
+
+
+def hosts_of(config: Config) -> Hosts:
+    """Whom the settings let in."""
+    server = config.server
+    return Hosts(bind=server.host, public_url=server.public_url, allowed=server.allowed_hosts)
 
 
 def admin_app(services: Services | None) -> Litestar:
@@ -81,6 +92,7 @@ def admin_app(services: Services | None) -> Litestar:
         route_handlers=[
             healthz,
             BoxController,
+            ConfigController,
             GPUsController,
             ModelsController,
             RequestsController,

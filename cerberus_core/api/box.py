@@ -1,8 +1,8 @@
-"""The box as a whole: health, status, plugins, settings."""
+"""The box as a whole: health, status, notices, plugins."""
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 from litestar import Controller, get
@@ -59,15 +59,6 @@ class Plugins:
     plugins: list[PluginReport]
 
 
-@attrs.frozen(kw_only=True)
-class ConfigView:
-    """Every setting but the secrets."""
-
-    file: str
-    config: dict[str, Any]
-    warnings: list[str]
-
-
 @get("/healthz", sync_to_thread=False)
 def healthz() -> Health:
     """Alive. Needs no token and tells nothing else."""
@@ -111,11 +102,10 @@ class BoxController(Controller):
     @get("/notices", summary="What needs a person", sync_to_thread=False)
     def notices(self, services: Given) -> Notices:
         """Each with what to do about it: settings, the disk, backends, plugins."""
-        mend = f"Mend it in {services.config_file} and start the daemon anew."
         warning = services.store.warning
         return Notices(
             notices=[
-                *[Notice(text=text, hint=mend) for text in services.warnings()],
+                *services.notices(),
                 *([Notice(text=warning)] if warning else []),
                 *services.manager.notices(),
                 *[
@@ -133,15 +123,6 @@ class BoxController(Controller):
     def plugins(self, services: Given) -> Plugins:
         """What was loaded, what failed and why."""
         return Plugins(plugins=services.plugins)
-
-    @get("/config", summary="Settings", sync_to_thread=False)
-    def config(self, services: Given) -> ConfigView:
-        """The settings in force, without secrets."""
-        return ConfigView(
-            file=services.config_file,
-            config=services.public_config,
-            warnings=services.warnings(),
-        )
 
 
 N = TypeVar("N", int, float)

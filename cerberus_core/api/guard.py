@@ -58,6 +58,11 @@ class Guard:
         # Verdicts by header value: a client sends the same ones with each request.
         self._known: dict[tuple[str | None, str | None], _Refusal | None] = {}
 
+    def retune(self, hosts: Hosts) -> None:
+        """From the next request on."""
+        self._hosts = hosts
+        self._known.clear()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)

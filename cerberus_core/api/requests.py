@@ -63,7 +63,10 @@ class RequestsController(Controller):
         if start.tzinfo is None:
             start = start.replace(tzinfo=UTC)
         models = await anyio.to_thread.run_sync(services.store.aggregate, start)
-        price = services.price
+        energy = services.settings.config.energy
         return Usage(
-            since=start, models=models, price_per_kwh=price.per_kwh, currency=price.currency
+            since=start,
+            models=models,
+            price_per_kwh=energy.price_per_kwh,
+            currency=energy.currency,
         )

@@ -2,27 +2,19 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import attrs
 from litestar.di import NamedDependency
 
-from cerberus_core.access import Hosts, OneTimeCodes
+from cerberus_core.access import OneTimeCodes
+from cerberus_core.config import Current
 from cerberus_core.engines import Manager
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway
 from cerberus_core.gpu import Monitor
 from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
-from cerberus_core.values import PluginReport
-
-
-@attrs.frozen(kw_only=True)
-class Price:
-    """Of electricity; `per_kwh` None where it isn't set."""
-
-    per_kwh: float | None = None
-    currency: str = "EUR"
+from cerberus_core.values import Notice, PluginReport
 
 
 @attrs.frozen(kw_only=True)
@@ -32,22 +24,25 @@ class Services:
     manager: Manager
     gateway: Gateway
     monitor: Monitor
-    price: Price
     store: Store
     bus: Bus
     codes: OneTimeCodes
     clock: Clock
     token: str = attrs.field(repr=False)
-    hosts: Hosts
     plugins: list[PluginReport]
-    public_config: dict[str, Any]
+    settings: Current
     config_file: str
-    warnings: Callable[[], list[str]]
+    notices: Callable[[], list[Notice]]
+    """What is wrong with settings, plugins' settings and the state file."""
     url: Callable[[], str]
     """Where this daemon is reached, once it listens."""
     version: str
     started_at: datetime
     pid: int
+
+    def warnings(self) -> list[str]:
+        """What `notices` tells, a line each."""
+        return [notice.text for notice in self.notices()]
 
 
 Given = NamedDependency[Services]

@@ -2,12 +2,15 @@
 
 import os
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import Json
 from .output import say, say_json, warn
+
+if TYPE_CHECKING:
+    from cerberus_core.platform import Folders
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -69,7 +72,7 @@ def set_(
     if json:
         say_json({"set": key, "file": str(where.config_file)})
     else:
-        say(f"{key} is set in {where.config_file}. It takes effect at the next start.")
+        say(f"{key} is set in {where.config_file}. {_when(key, where)}")
 
 
 @app.command()
@@ -86,7 +89,40 @@ def unset(
     if json:
         say_json({"unset": key, "file": str(where.config_file)})
     else:
-        say(f"{key} is out of {where.config_file}. It takes effect at the next start.")
+        say(f"{key} is out of {where.config_file}. {_when(key, where)}")
+
+
+def _when(key: str, where: "Folders") -> str:
+    """When a change of `key` takes effect."""
+    from cerberus_core.config import effect_of, key_path
+    from cerberus_core.platform import FileLock
+
+    if FileLock(where.daemon_lock).is_held():
+        path = key_path(key)
+        effect = effect_of(path)
+        if effect == "now" or (path[0] == "plugins" and not _waits(path)):
+            return "The running daemon takes it up."
+        if effect == "next_load":
+            return "The running daemon takes it up when it loads the model the next time."
+    return "It takes effect at the next start."
+
+
+def _waits(path: tuple[str, ...]) -> bool:
+    """Whether the running daemon needs a restart for it; which plugins do it knows alone."""
+    from cerberus_core.config.structure import dotted
+    from cerberus_core.errors import CerberusError
+
+    from .daemon_client import DaemonClient
+
+    try:
+        changes = DaemonClient().get("/api/config/diff")["changes"]
+    except CerberusError:
+        return True
+    key = dotted(path)
+    return any(
+        change["effect"] == "restart" and f"{change['key']}.".startswith(f"{key}.")
+        for change in changes
+    )
 
 
 def _schema_here(name: str) -> type | None:
@@ -109,3 +145,53 @@ def _schema_here(name: str) -> type | None:
     except PluginError as error:
         warn(f"! {error.message}; they are not checked")
         return None
+
+
+@app.command()
+def diff(json: Json = False) -> None:
+    """Show how the file differs from what the daemon runs with, and what would become of it."""
+    from cerberus_core.errors import DaemonUnreachable
+
+    from .config_diff import told
+    from .daemon_client import DaemonClient
+
+    try:
+        found = {"against": "daemon", **DaemonClient().get("/api/config/diff")}
+    except DaemonUnreachable as error:
+        found = {"against": "defaults", **_against_defaults()}
+        warn(f"! {error.message}: the file is shown against the defaults. {error.hint}")
+    if json:
+        say_json(found)
+        return
+    for line in told(found["changes"]):
+        say(line)
+    if not found["changes"]:
+        what = "what the daemon runs with" if found["against"] == "daemon" else "the defaults"
+        say(f"{found['file']} says nothing but {what}.")
+
+
+def _against_defaults() -> dict[str, Any]:
+    import attrs
+
+    from cerberus_core.config import Config, diff, load
+    from cerberus_core.platform import folders
+
+    where = folders()
+    changes = diff(Config(), load(where, os.environ).config)
+    return {"file": str(where.config_file), "changes": [attrs.asdict(one) for one in changes]}
+
+
+@app.command()
+def reload(json: Json = False) -> None:
+    """Make the daemon read the file now; it does so by itself when the file is saved."""
+    from .config_diff import told
+    from .daemon_client import DaemonClient
+
+    done = DaemonClient().post("/api/config/reload")
+    if json:
+        say_json(done)
+        return
+    for line in told(done["changes"]):
+        say(line)
+    if not done["changes"]:
+        say(f"Nothing has changed in {done['file']}.")

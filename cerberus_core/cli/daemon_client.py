@@ -9,6 +9,7 @@ from cerberus_core.errors import (
     AccessDenied,
     BadRequest,
     CerberusError,
+    ConfigError,
     DaemonUnreachable,
     ModelNotFound,
     NotFound,
@@ -32,6 +33,10 @@ _KINDS: dict[int, type[CerberusError]] = {
     404: NotFound,
     502: Unavailable,
     503: Unavailable,
+}
+_CODES: dict[str, type[CerberusError]] = {
+    "config_error": ConfigError,
+    "model_not_found": ModelNotFound,
 }
 
 
@@ -166,5 +171,5 @@ def _error(status: int, data: bytes) -> CerberusError:
     if value.get("detail"):
         message += f" ({value['detail']})"
     code = value.get("code")
-    kind = ModelNotFound if code == "model_not_found" else _KINDS.get(status, CerberusError)
+    kind = _CODES.get(code or "") or _KINDS.get(status, CerberusError)
     return kind(message, hint=value.get("hint"), code=code)

@@ -333,6 +333,7 @@ def import_(
     if not settings:
         say("There is nothing to set.")
     elif write:
-        say(f"This is set in {where.config_file}. It takes effect at the next start.")
+        say(f"This is set in {where.config_file}. A running daemon takes up what it can;")
+        say("`cerberus config diff` shows what waits for its next start.")
     else:
         say(typed("Nothing is written yet: `cerberus models import FILE --write` saves it."))

@@ -1,7 +1,7 @@
 """The backends' lists, cached and merged."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import anyio
 import structlog
@@ -31,9 +31,9 @@ class Catalog:
     def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
         self.problems: dict[str, Problem] = {}
         self.warnings: dict[str, tuple[str, ...]] = {}
+        self.ttl_s = ttl_s
         self._backends = backends
         self._clock = clock
-        self._ttl_s = ttl_s
         self._lists: dict[str, list[ModelInfo]] = {}
         self._of: dict[str, float] = {}
         self._asked_at: float | None = None
@@ -42,7 +42,7 @@ class Catalog:
     async def models(self, *, fresh: bool) -> dict[str, ModelInfo]:
         """All models by id."""
         now = self._clock.monotonic()
-        if fresh or self._asked_at is None or now - self._asked_at >= self._ttl_s:
+        if fresh or self._asked_at is None or now - self._asked_at >= self.ttl_s:
             self._asked_at = now
             for backend in self._backends.values():
                 if backend.name not in self._asking:
@@ -59,6 +59,15 @@ class Catalog:
     def of(self, backend: str) -> float:
         """When its list was asked for; what happened later is not in it."""
         return self._of.get(backend, 0.0)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """What these backends said; all are asked anew."""
+        for name in names:
+            if task := self._asking.pop(name, None):
+                task.cancel()
+            for said in (self._lists, self.problems, self.warnings):
+                said.pop(name, None)
+        self._asked_at = None
 
     async def aclose(self) -> None:
         """Ask no more."""
@@ -97,7 +106,8 @@ class Catalog:
             self._of[backend.name] = asked
             self.problems.pop(backend.name, None)
         finally:
-            self._asking.pop(backend.name, None)
+            if self._asking.get(backend.name) is asyncio.current_task():
+                del self._asking[backend.name]
 
     def _problem(self, backend: Backend, what: str, hint: str | None) -> None:
         problem = Problem(backend=backend.name, what=what, hint=hint)

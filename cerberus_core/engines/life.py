@@ -26,7 +26,7 @@ from cerberus_core.errors import (
 )
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Endpoint, LoadProgress, ModelInfo, ModelState
+from cerberus_core.values import Endpoint, LoadPlan, LoadProgress, ModelInfo, ModelState
 
 from .lease import Waited
 from .policy import ModelPolicy, backoff_s
@@ -82,6 +82,7 @@ class Life:
         self._progress: LoadProgress | None = None
         self._last_used: datetime | None = None
         self._idle_since = 0.0
+        self._loaded_plan = policy.plan
         self._failures = 0
         self._retry_at = 0.0
         self._load_began: float | None = None
@@ -135,6 +136,20 @@ class Life:
     def in_flight(self) -> int:
         """Requests that use it now."""
         return self.queue.in_flight
+
+    @property
+    def plan(self) -> LoadPlan:
+        """What it is loaded with, or would be."""
+        there = self.state in ("loading", "ready", "draining")
+        return self._loaded_plan if there else self.policy.plan
+
+    def retune(self, policy: ModelPolicy) -> None:
+        """Treat it so from now on. What is loaded stays as it was loaded."""
+        if policy == self.policy:
+            return
+        self.policy = policy
+        self.queue.retune(limit=policy.concurrency, longest=policy.queue_limit)
+        self._wake.set()
 
     # What requests call.
 
@@ -256,6 +271,10 @@ class Life:
         self._owner.cancel()
         return True
 
+    def part(self) -> None:
+        """Its backend was replaced: who is in goes on, and nothing is told of it any more."""
+        self._changed = lambda _: None
+
     async def lost_reason(self, endpoint: Endpoint, wait_s: float) -> str | None:
         if self.endpoint is not endpoint:
             return self._lost
@@ -300,13 +319,14 @@ class Life:
         self._progress = None
         self._load_began = None
         self.cards = None
+        self._loaded_plan = self.policy.plan
         self._set("loading")
         try:
             with anyio.CancelScope() as self._loading:
                 async with self._admitted(self):
                     self._load_began = began = self._clock.monotonic()
                     self.endpoint = await self._backend.load(
-                        self.model, self.policy.plan, self._report
+                        self.model, self._loaded_plan, self._report
                     )
                     self.load_s = self._clock.monotonic() - began
         except NoRoom as error:

@@ -1,6 +1,6 @@
 """All models of all backends, by name."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -46,17 +46,18 @@ class Manager:
         rules: RoomRules | None = None,
     ) -> None:
         """`pools`: the memory there is; None: nobody looks at memory."""
-        self._backends = backends
+        self._backends = dict(backends)
         self._policies = policies
         self._clock = clock
         self._tell = changed
-        self._catalog = Catalog(backends, clock=clock, ttl_s=list_ttl_s)
+        self._catalog = Catalog(self._backends, clock=clock, ttl_s=list_ttl_s)
         self._lives: dict[str, Life] = {}
+        self._parted: list[Life] = []
         self._names: dict[str, str] = {}
         self._listed: dict[str, ModelInfo] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._memory = Memory(
-            backends,
+            self._backends,
             lambda: self._lives,
             pools=pools,
             footprints=footprints or Footprints(),
@@ -81,6 +82,33 @@ class Manager:
                 await self._catalog.aclose()
                 for backend in self._backends.values():
                     await backend.aclose()
+
+    def retune(
+        self, policies: Policies, rules: RoomRules, *, memory_mib: int | None, list_ttl_s: float
+    ) -> None:
+        """Other settings from now on. Nothing is loaded for them, and nothing in use leaves."""
+        self._policies = policies
+        self._catalog.ttl_s = list_ttl_s
+        for model_id, life in self._lives.items():
+            life.retune(policies.of(model_id))
+        self._name_all()
+        self._memory.retune(rules, memory_mib)
+
+    def exchange(self, gone: Collection[str], made: Mapping[str, Backend]) -> None:
+        """Put the backends `made` in the place of those named `gone`, which manage no model.
+
+        Requests that the old ones answer go on.
+        """
+        for model_id, life in list(self._lives.items()):
+            if life.model.backend in gone:
+                life.part()
+                self._parted.append(self._lives.pop(model_id))
+        for name in gone:
+            del self._backends[name]
+        self._backends.update(made)
+        self._catalog.forget([*gone, *made])
+        self._name_all()
+        self._retire_parted()
 
     @property
     def problems(self) -> dict[str, Problem]:
@@ -274,6 +302,7 @@ class Manager:
 
     async def _refresh(self, *, fresh: bool) -> None:
         told = await self._catalog.models(fresh=fresh)
+        self._retire_parted()
         listed = {model.id: self._as_left(model) for model in told.values()}
         if listed == self._listed and self._lives.keys() == listed.keys():
             return
@@ -303,7 +332,11 @@ class Manager:
             # A model whose file went away lives on while it is loaded.
             if self._lives[model_id].retire():
                 del self._lives[model_id]
-        self._names = index(
-            {model_id: life.model for model_id, life in self._lives.items()},
-            self._policies.aliases,
-        )
+        self._name_all()
+
+    def _retire_parted(self) -> None:
+        self._parted = [life for life in self._parted if not life.retire()]
+
+    def _name_all(self) -> None:
+        models = {model_id: life.model for model_id, life in self._lives.items()}
+        self._names = index(models, self._policies.aliases)

@@ -73,6 +73,12 @@ class Memory:
         finally:
             self._room.settled(life.model.id)
 
+    def retune(self, rules: RoomRules, budget_mib: int | None) -> None:
+        """Other rules from the next decision on; nothing that is loaded leaves for them."""
+        if self._pools is not None:
+            self._pools.budget_mib = budget_mib
+        self._room.retune(rules)
+
     def changed(self) -> None:
         """Some model came, went or was asked to."""
         self._room.changed()
@@ -130,7 +136,7 @@ class Memory:
 
     def _plan_of(self, life: Life) -> LoadPlan:
         """What sizes and times are learned for."""
-        plan = life.policy.plan
+        plan = life.plan
         try:
             return self._backends[life.model.backend].resolved(plan)
         except Exception as error:  # noqa: BLE001 - foreign code; what is asked for is known
@@ -147,15 +153,15 @@ class Memory:
     async def _want(
         self, life: Life, pools: Sequence[Pool], *, guess: bool = False
     ) -> tuple[Want, Expected]:
-        model, policy = life.model, life.policy
+        model, policy, plan = life.model, life.policy, life.plan
         backend = self._backends[model.backend]
         estimate: Estimate | None = None
         try:
             if guess:
                 with anyio.move_on_after(GUESS_LIMIT_S):
-                    estimate = await backend.guess(model, policy.plan)
+                    estimate = await backend.guess(model, plan)
             else:
-                estimate = await backend.estimate(model, policy.plan)
+                estimate = await backend.estimate(model, plan)
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
         expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)

@@ -23,11 +23,11 @@ class Pools:
     def __init__(self, monitor: Monitor | None = None, budget_mib: int | None = None) -> None:
         """`budget_mib` of the host's memory; None: nine tenths of it."""
         self._monitor = monitor
-        self._budget_mib = budget_mib
+        self.budget_mib = budget_mib
 
     async def look(self) -> Sequence[Pool]:
         """The host's memory first, then each card that tells its own."""
-        host = await in_thread(host_pool, self._budget_mib)
+        host = await in_thread(host_pool, self.budget_mib)
         return [host, *[pool for gpu in await self._gpus() if (pool := gpu_pool(gpu))]]
 
     async def taken(self, pids: Sequence[int]) -> Footprint:

@@ -81,6 +81,11 @@ class Queue:
                 self.in_flight += 1
                 place.set_result(None)
 
+    def retune(self, *, limit: int | None, longest: int | None) -> None:
+        """Other limits from now on; who is in or waits stays so."""
+        self.limit, self.longest = limit, longest
+        self.let_in()
+
     def fail(self, error: CerberusError) -> None:
         """Send everybody who waits away with it."""
         while self._waiting:

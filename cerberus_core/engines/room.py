@@ -122,6 +122,11 @@ class Room:
         self._promised.pop(model, None)
         self.changed()
 
+    def retune(self, rules: RoomRules) -> None:
+        """Decide by other rules from now on."""
+        self._rules = rules
+        self.fell_idle()
+
     def changed(self) -> None:
         """Somebody came or went, for whatever reason."""
         here = set(self._residents())
@@ -132,7 +137,7 @@ class Room:
         self.fell_idle()
 
     def fell_idle(self) -> None:
-        """Somebody may be sent away now who could not before."""
+        """Somebody may be sent away or let in now who could not before."""
         if self._tickets:
             self._wake.set()
 

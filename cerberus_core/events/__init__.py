@@ -4,6 +4,6 @@ Owns the bus of live events with its ids and resume. Later rooms of it are the
 append-only session logs. It decides nothing and stores nothing on disk.
 """
 
-from .bus import Bus
+from .bus import RELOAD, Bus
 
-__all__ = ["Bus"]
+__all__ = ["RELOAD", "Bus"]

@@ -8,7 +8,7 @@ from typing import Any
 from cerberus_core.values import Event, new_id
 
 RELOAD = "reload"
-"""Type of the event that says: you missed some, read the state anew."""
+"""Type of the event that says: read the state anew. You missed some, or the settings changed."""
 
 
 class Bus:

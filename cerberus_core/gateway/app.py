@@ -63,6 +63,10 @@ class Gateway:
         self._clients = Clients()
         self._started_unix = int(clock.now().timestamp())
 
+    def retune(self, options: Options) -> None:
+        """For requests that come from now on."""
+        self._options = options
+
     async def aclose(self) -> None:
         """Hang up the engines' connections."""
         await self._clients.aclose()

@@ -159,15 +159,19 @@ class Ledger:
         """`interval_s` lies between two readings; `wake` asks for them to begin."""
         self.metering = False
         """Whether anything is metered at all."""
-        self.least_s = interval_s / 2
         self.now = clock.monotonic
-        self._long_s = max(1.0, 2 * interval_s)
+        self.retune(interval_s)
         self._wake = wake
         self._uses: list[Use] = []
         self._closed = False
         self._baselines: dict[str, Baseline] = {}
         self._read_at: dict[str, float] = {}
         self._last_round = 0.0
+
+    def retune(self, interval_s: float) -> None:
+        """So long lies between two readings from now on."""
+        self.least_s = interval_s / 2
+        self._long_s = max(1.0, 2 * interval_s)
 
     @property
     def busy(self) -> bool:

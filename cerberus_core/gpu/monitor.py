@@ -90,6 +90,12 @@ class Monitor:
         self._shown: dict[Kind, float | None] = {}
         self.ledger = Ledger(clock, interval_s=active_interval_s, wake=self._wake.set)
 
+    def retune(self, *, active_interval_s: float, idle_interval_s: float) -> None:
+        """From the next reading on."""
+        self._active_interval_s = active_interval_s
+        self._idle_interval_s = idle_interval_s
+        self.ledger.retune(active_interval_s)
+
     async def run(self) -> None:
         """Read for as long as somebody is answered. Runs until cancelled."""
         await self.look()

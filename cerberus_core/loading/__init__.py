@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from .declared import settings_class
     from .discover import installed_plugins
     from .names import plugin_command_names
-    from .plugins import Plugins, load_plugins
+    from .plugins import Plugins, load_plugin, load_plugins
 
 __all__ = [
     "Plugins",
     "installed_plugins",
     "load_command",
+    "load_plugin",
     "load_plugins",
     "plugin_command_names",
     "settings_class",
@@ -35,6 +36,6 @@ __getattr__ = on_first_use(
         "declared": ("settings_class",),
         "discover": ("installed_plugins",),
         "names": ("plugin_command_names",),
-        "plugins": ("Plugins", "load_plugins"),
+        "plugins": ("Plugins", "load_plugin", "load_plugins"),
     },
 )

@@ -27,13 +27,25 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class Plugins:
-    """`warnings`: unknown keys in the plugins' settings."""
+    """What all plugins brought."""
 
     backends: dict[str, Backend] = attrs.field(factory=dict)
     gpu_vendors: dict[str, GPUVendor] = attrs.field(factory=dict)
     energy_meters: dict[str, EnergyMeter] = attrs.field(factory=dict)
     reports: list[PluginReport] = attrs.field(factory=list)
-    warnings: list[str] = attrs.field(factory=list)
+    told: dict[str, list[str]] = attrs.field(factory=dict)
+    """Plugin → unknown keys in its settings."""
+    owners: dict[str, str] = attrs.field(factory=dict)
+    """Backend → the plugin that brought it."""
+    live: set[str] = attrs.field(factory=set)
+    """Plugins that `load_plugin` may make anew: they bring backends alone, and those keep nothing
+    that would be lost with them.
+    """
+
+    @property
+    def warnings(self) -> list[str]:
+        """Of all plugins."""
+        return [line for lines in self.told.values() for line in lines]
 
 
 def load_plugins(
@@ -55,11 +67,34 @@ def load_plugins(
     )
 
 
+def load_plugin(name: str, config: Config, folders: Folders, *, core_version: str) -> Plugins:
+    """One plugin anew, with the settings of `config`. Blocks as `load_plugins` does.
+
+    Raises PluginError where it fails.
+    """
+    alone = attrs.evolve(
+        config,
+        strict_plugins=True,
+        plugins={key: own for key, own in config.plugins.items() if key == name},
+    )
+    entry_points = [one for one in installed(PLUGINS) if one.name == name]
+    return load_plugins(alone, folders, core_version=core_version, entry_points=entry_points)
+
+
 def _unknown_section(name: str, installed: Iterable[str]) -> str:
     """One line for settings of a plugin that isn't there."""
     meant = get_close_matches(name, list(installed), n=1)
     hint = f"; did you mean plugins.{meant[0]}?" if meant else ""
     return f"plugins.{name}: no plugin {name!r} is installed{hint}"
+
+
+def _keeps(backend: Backend) -> bool:
+    """Whether it may hold engines, downloads or connections."""
+    own = type(backend)
+    return any(
+        getattr(own, name) is not getattr(Backend, name)
+        for name in ("aclose", "gone", "pull", "unload")
+    )
 
 
 class _Load:
@@ -82,7 +117,7 @@ class _Load:
             rivals = [one for one in every if one.name == found.name and one is not found]
             self._plugins.reports.append(self._one(found, rivals if counts[found.name] > 1 else []))
         for name in sorted(self._config.plugins.keys() - counts.keys()):
-            self._plugins.warnings.append(_unknown_section(name, counts))
+            self._plugins.told[name] = [_unknown_section(name, counts)]
         return self._plugins
 
     def _one(self, found: Found, rivals: list[Found]) -> PluginReport:
@@ -94,6 +129,8 @@ class _Load:
             doing = "registration"
             self._within(found, lambda: hooks.register(self._manager, found.name, plugin))
             every = self._plugins
+            if not self._within(found, lambda: self._reads(plugin)):
+                every.live.add(found.name)
             doing = f"hook {BACKENDS.hook}"
             backends = self._ask(found, plugin, BACKENDS, every.backends)
             doing = f"hook {VENDORS.hook}"
@@ -110,6 +147,9 @@ class _Load:
                 ) from error
             return report
         every.backends.update(backends)
+        every.owners.update(dict.fromkeys(backends, found.name))
+        if any(_keeps(backend) for backend in backends.values()):
+            every.live.discard(found.name)
         every.gpu_vendors.update(vendors)
         every.energy_meters.update(meters)
         provides = [
@@ -140,15 +180,21 @@ class _Load:
         """What the plugin brings of one kind, by name."""
 
         def ask() -> dict[str, T]:
-            if not hooks.implements(self._manager, plugin, kind.hook):
+            if not self._implements(plugin, kind):
                 return {}
-            warn = self._plugins.warnings.append
+            warn = self._plugins.told.setdefault(found.name, []).append
             setup = setup_for(found.name, self._config, self._folders, warn)
             results = hooks.call(self._manager, plugin, kind.hook, setup=setup)
             return collected(kind, results, taken)
 
         made: dict[str, T] = self._within(found, ask)
         return made
+
+    def _reads(self, plugin: Any) -> bool:
+        return self._implements(plugin, VENDORS) or self._implements(plugin, METERS)
+
+    def _implements(self, plugin: Any, kind: Kind[Any]) -> bool:
+        return hooks.implements(self._manager, plugin, kind.hook)
 
     def _within(self, found: Found, call: Any) -> Any:
         # Even a look at a plugin's attributes runs its code.

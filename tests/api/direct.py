@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from cerberus_core.access import Hosts, OneTimeCodes
-from cerberus_core.api import Price, Services
+from cerberus_core.access import OneTimeCodes
+from cerberus_core.api import Services
+from cerberus_core.config import Config, Current, Loaded
 from cerberus_core.engines import Manager, Policies
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
@@ -20,21 +21,20 @@ def services(folder: Path) -> Services:
     manager = Manager({}, policies=Policies(default_ttl_s=0.0, models={}, aliases={}), clock=clock)
     store = Store(folder)
     bus = Bus()
+    loaded = Loaded(config=Config())
     return Services(
         manager=manager,
         gateway=Gateway(manager, store, publish=bus.publish, clock=clock, options=Options()),
         monitor=Monitor({}, {}, clock=clock),
-        price=Price(),
         store=store,
         bus=bus,
         codes=OneTimeCodes(clock),
         clock=clock,
         token=TOKEN,
-        hosts=Hosts(bind="127.0.0.1"),
         plugins=[],
-        public_config={},
+        settings=Current(loaded, lambda: loaded),
         config_file="config.toml",
-        warnings=list,
+        notices=list,
         url=lambda: "http://127.0.0.1:7733",
         version="0",
         started_at=clock.now(),

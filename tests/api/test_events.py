@@ -82,7 +82,7 @@ async def test_u07_what_happened_in_a_gap_follows_in_order(box: Box) -> None:
 async def test_u07_who_missed_too_much_is_told_to_reload_and_goes_on(
     start_box: StartBox, upstream: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cerberus_core.daemon.Bus", partial(Bus, 8))
+    monkeypatch.setattr("cerberus_core.daemon.rooms.Bus", partial(Bus, 8))
     async with start_box(endpoint(upstream)) as box:
         async with following(box) as reader:
             await ask(box, 1)
@@ -148,7 +148,7 @@ async def test_a_reader_that_leaves_is_forgotten(
                 finally:
                     readers -= 1
 
-    monkeypatch.setattr("cerberus_core.daemon.Bus", Counting)
+    monkeypatch.setattr("cerberus_core.daemon.rooms.Bus", Counting)
     async with start_box(endpoint(upstream)) as box:
         async with following(box):
             with anyio.fail_after(5):

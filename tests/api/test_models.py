@@ -46,7 +46,8 @@ async def shelf(
 ) -> AsyncIterator[tuple[Box, Shelf]]:
     backend = Shelf()
     monkeypatch.setattr(
-        "cerberus_core.daemon.load_plugins", lambda *_, **__: Plugins(backends={"shelf": backend})
+        "cerberus_core.daemon.rooms.load_plugins",
+        lambda *_, **__: Plugins(backends={"shelf": backend}),
     )
     async with start_box() as box:
         yield box, backend

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cerberus_core import errors
-from cerberus_core.daemon import AlreadyRunning
+from cerberus_core.errors import AlreadyRunning
 from cerberus_core.gateway.answers import status_of
 from tests.conftest import Box
 

@@ -33,9 +33,9 @@ def site(tmp_path: Path) -> Path:
 async def box(
     start_box: StartBox, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Box]:
-    from cerberus_core import daemon
+    from cerberus_core.daemon import serving
 
-    monkeypatch.setattr(daemon, "build", lambda services: build(services, web_dist=site))
+    monkeypatch.setattr(serving, "build", lambda services: build(services, web_dist=site))
     async with start_box() as running:
         yield running
 
@@ -161,10 +161,10 @@ async def test_only_reading_is_possible(box: Box) -> None:
 async def test_a_checkout_without_the_built_page_says_so(
     start_box: StartBox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cerberus_core import daemon
+    from cerberus_core.daemon import serving
 
     empty = tmp_path / "nothing"
-    monkeypatch.setattr(daemon, "build", lambda services: build(services, web_dist=empty))
+    monkeypatch.setattr(serving, "build", lambda services: build(services, web_dist=empty))
     async with start_box() as running:
         answer = await raw(running, "/")
     assert answer.status == 200

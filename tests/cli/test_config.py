@@ -1,12 +1,14 @@
 """`cerberus config`: shown, changed with its comments kept, wrong values refused."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Home
 from tests.disks import fill, small_disk_at
+from tests.processes import DaemonProcess, start_daemon, stop_daemon
 
 FILE = """# my settings
 [server]
@@ -136,3 +138,69 @@ def full_disk(home: Home, small_disk: Path) -> None:
     assert sorted(p.name for p in small_disk.iterdir() if p.suffix == ".toml") == ["config.toml"]
     ballast.unlink()
     assert home.cli("config", "set", "server.port", "8000").code == 0
+
+
+def test_diff_without_a_daemon_says_so_and_shows_the_file_against_the_defaults(
+    home: Home,
+) -> None:
+    home.write(FILE)
+    done = home.cli("config", "diff")
+    assert done.code == 0
+    assert "No daemon runs" in done.err
+    assert "cerberus serve" in done.err
+    assert "server.port: 7733 → 7000\n    needs a restart\n" in done.out
+    assert "sk-very-secret" not in done.out
+    found = json.loads(home.cli("config", "diff", "--json").out)
+    assert (found["against"], found["file"]) == ("defaults", str(home.config_file))
+    keys = [change["key"] for change in found["changes"]]
+    assert keys == [
+        "plugins.openai.endpoints.acme.api_key",
+        "plugins.openai.endpoints.acme.base_url",
+        "server.port",
+    ]
+    home.write("")
+    assert "says nothing but the defaults" in home.cli("config", "diff").out
+
+
+def test_a_mistake_is_a_2_of_diff_too(home: Home) -> None:
+    home.write("[server]\nport = 'x'\n")
+    done = home.cli("config", "diff")
+    assert (done.code, done.out) == (2, "")
+    assert "config.toml:2: server.port" in done.err
+
+
+@pytest.fixture
+def own_daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    running = start_daemon(tmp_path, 'blocked_plugins = ["llamacpp", "hello"]\n')
+    yield running
+    stop_daemon(running)
+
+
+def test_what_is_set_is_taken_up_and_diff_shows_what_waits(own_daemon: DaemonProcess) -> None:
+    cli = own_daemon.cli
+    assert cli("config", "diff").stdout.endswith("says nothing but what the daemon runs with.\n")
+    assert "The running daemon takes it up." in cli("config", "set", "engines.ttl_s", "60").stdout
+    assert "next start" in cli("config", "set", "usage.keep", "10").stdout
+    own = 'models."a/b".context'
+    assert "when it loads the model" in cli("config", "set", own, "4096").stdout
+    assert "no model has that id" not in cli("config", "reload").stderr
+    assert cli("config", "diff").stdout == "usage.keep: 1000 → 10\n    needs a restart\n"
+    status = json.loads(cli("status", "--json").stdout)
+    assert any("after a restart: usage.keep" in line for line in status["warnings"])
+    assert "after a restart: usage.keep" in cli("doctor").stdout
+
+
+def test_reload_tells_what_changed_and_what_is_wrong(own_daemon: DaemonProcess) -> None:
+    cli, file = own_daemon.cli, own_daemon.folders.config_file
+    assert json.loads(cli("config", "reload", "--json").stdout)["changes"] == []
+    assert "Nothing has changed" in cli("config", "reload").stdout
+    before = file.read_text()
+    file.write_text(before + "[gateway]\nhold_s = 'long'\n")
+    refused = cli("config", "reload")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "gateway.hold_s" in refused.stderr
+    assert "Correct gateway.hold_s in" in refused.stderr
+
+
+def test_without_a_daemon_there_is_nothing_to_reload(home: Home) -> None:
+    assert home.cli("config", "reload").code == 3

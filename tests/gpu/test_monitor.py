@@ -102,6 +102,25 @@ async def test_asked_for_it_is_read_again_once_it_is_older_than_the_idle_interva
     assert cards.reads == 2
 
 
+async def test_other_intervals_count_from_the_next_reading_on() -> None:
+    clock, cards = FakeClock(), Cards(card(energy_j=0.0))
+    made = monitor(clock, cards, idle_interval_s=5.0, active_interval_s=100.0)
+    made.retune(active_interval_s=0.5, idle_interval_s=2.0)
+    await made.fresh()
+    await clock.advance(2)
+    await made.fresh()
+    assert cards.reads == 2
+    assert made.ledger.least_s == 0.25
+    async with running(made):
+        for n in range(3):  # the idle draw is learned first
+            await until(lambda n=n: cards.reads == n + 3 and clock.sleepers == 1)  # type: ignore[misc]
+            await clock.advance(1)
+        made.ledger.begin(Answer())
+        await until(lambda: cards.reads == 6 and clock.sleepers == 1)
+        await clock.advance(0.5)
+        await until(lambda: cards.reads == 7)
+
+
 async def test_a_refresh_is_never_answered_by_a_reading_that_began_before() -> None:
     clock, cards, go = FakeClock(), Cards(card(mem_used_mib=100)), threading.Event()
     made = monitor(clock, cards)

@@ -38,6 +38,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/config/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the file differs from the settings in force */
+        get: operations["ApiConfigDiffDiff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Read the settings anew */
+        post: operations["ApiConfigReloadReload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -335,12 +369,26 @@ export interface components {
             ok: boolean;
             warnings?: string[];
         };
+        /** Change */
+        Change: {
+            about?: string | null;
+            /** @enum {string} */
+            effect: "now" | "next_load" | "restart";
+            key: string;
+            new: unknown;
+            old: unknown;
+        };
         /** Code */
         Code: {
             code: string;
             /** Format: date-time */
             expires_at: string;
             url: string;
+        };
+        /** ConfigChanges */
+        ConfigChanges: {
+            changes: components["schemas"]["Change"][];
+            file: string;
         };
         /** ConfigView */
         ConfigView: {
@@ -619,6 +667,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ConfigView"];
+                };
+            };
+        };
+    };
+    ApiConfigDiffDiff: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigChanges"];
+                };
+            };
+        };
+    };
+    ApiConfigReloadReload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigChanges"];
                 };
             };
         };

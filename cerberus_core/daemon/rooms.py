@@ -1,0 +1,146 @@
+"""Every room, made of the settings, and how each follows them."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.to_thread import run_sync as in_thread
+
+import cerberus_core
+from cerberus_core.access import OneTimeCodes
+from cerberus_core.api import Services
+from cerberus_core.config import Config, Follow
+from cerberus_core.engines import Footprints, Manager, Pools, RoomRules, policies_of
+from cerberus_core.events import RELOAD, Bus
+from cerberus_core.gateway import Gateway, Options
+from cerberus_core.gpu import Monitor
+from cerberus_core.loading import load_plugins
+from cerberus_core.platform import Clock, Folders, in_daemon_thread
+from cerberus_core.store import Database
+from cerberus_core.usage import Store
+from cerberus_core.values import Notice
+
+from .live_plugins import LivePlugins
+from .settings import Start
+
+
+@asynccontextmanager
+async def running(
+    folders: Folders, start: Start, url: str, clock: Clock
+) -> AsyncIterator[Services]:
+    """Every room, made and running; taken down in the opposite order."""
+    settings = start.settings
+    config = settings.config
+    keep, rotate_bytes = config.usage.keep, config.usage.rotate_mib << 20
+    store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
+    database = await in_thread(lambda: Database(folders.state_file))
+    bus = Bus()
+    try:
+        # Foreign code, which may hang: a stop does not wait for it.
+        plugins = await in_daemon_thread(
+            lambda: load_plugins(config, folders, core_version=cerberus_core.__version__)
+        )
+        active_s, idle_s = intervals_of(config)
+        monitor = Monitor(
+            plugins.gpu_vendors,
+            plugins.energy_meters,
+            clock=clock,
+            active_interval_s=active_s,
+            idle_interval_s=idle_s,
+            changed=lambda snapshot: bus.publish("gpus", snapshot),
+        )
+        manager = Manager(
+            plugins.backends,
+            policies=policies_of(config),
+            clock=clock,
+            changed=lambda model: bus.publish("model", model),
+            list_ttl_s=config.engines.list_ttl_s,
+            pools=Pools(monitor, config.engines.memory_mib),
+            footprints=await in_thread(lambda: Footprints(database)),
+            rules=rules_of(config),
+        )
+        gateway = Gateway(
+            manager,
+            store,
+            publish=bus.publish,
+            clock=clock,
+            energy=monitor.ledger,
+            options=options_of(config),
+        )
+
+        def apply(config: Config) -> None:
+            active_s, idle_s = intervals_of(config)
+            monitor.retune(active_interval_s=active_s, idle_interval_s=idle_s)
+            manager.retune(
+                policies_of(config),
+                rules_of(config),
+                memory_mib=config.engines.memory_mib,
+                list_ttl_s=config.engines.list_ttl_s,
+            )
+            gateway.retune(options_of(config))
+
+        def notices() -> list[Notice]:
+            mend = f"Mend it in {folders.config_file} and start the daemon anew."
+            return [
+                *settings.notices(str(folders.config_file)),
+                *[Notice(text=text, hint=mend) for text in plugins.warnings],
+                *([Notice(text=database.warning)] if database.warning else []),
+            ]
+
+        live = LivePlugins(plugins, manager, folders, settings)
+        settings.follow_plugins(live.names, live.prepare)
+        settings.follow(apply)
+        settings.told = lambda: bus.publish(RELOAD, {})
+        async with manager.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(monitor.run)
+            tasks.start_soon(gateway.requests.tick)
+            tasks.start_soon(manager.preload)
+            tasks.start_soon(Follow(settings, folders.config_file, start.seen, clock).run)
+            try:
+                yield Services(
+                    manager=manager,
+                    gateway=gateway,
+                    monitor=monitor,
+                    store=store,
+                    bus=bus,
+                    codes=OneTimeCodes(clock),
+                    clock=clock,
+                    token=start.token,
+                    plugins=plugins.reports,
+                    settings=settings,
+                    config_file=str(folders.config_file),
+                    notices=notices,
+                    url=lambda: settings.config.server.public_url or url,
+                    version=cerberus_core.__version__,
+                    started_at=clock.now(),
+                    pid=os.getpid(),
+                )
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await gateway.aclose()
+                    await monitor.aclose()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await in_thread(store.close)
+            await in_thread(database.close)
+
+
+def intervals_of(config: Config) -> tuple[float, float]:
+    """Seconds between readings of GPUs and meters: while somebody is answered, and else."""
+    return config.gpu.active_interval_ms / 1000, config.gpu.idle_interval_ms / 1000
+
+
+def rules_of(config: Config) -> RoomRules:
+    return RoomRules(max_loaded=config.engines.max_loaded, max_wait_s=config.engines.max_wait_s)
+
+
+def options_of(config: Config) -> Options:
+    gateway = config.gateway
+    return Options(
+        hold_s=gateway.hold_s,
+        keepalive_s=gateway.keepalive_s,
+        silence_s=gateway.silence_s,
+        body_limit=gateway.body_limit_mib << 20,
+    )
