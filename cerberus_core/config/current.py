@@ -83,14 +83,15 @@ class Current:
         config = in_force(self.config, loaded.config, live)
         put = await self._prepare(config)
         changes = diff(self.config, loaded.config, live)
+        news = diff(self._loaded.config, loaded.config, live)
         self._problem, self._gone, self._loaded = None, False, loaded
         if config != self.config:
             self.config = config
             put()
             for apply in self._appliers:
                 apply(config)
-        if changes:
-            _log.info("settings_read", changed=[f"{c.key}: {c.effect}" for c in changes])
+        if news:
+            _log.info("settings_read", changed=[f"{one.key}: {one.effect}" for one in news])
         return changes
 
     def lost(self) -> None:
