@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import attrs
 
+from cerberus_core.values import LoadPlan
+
 from .schema import Config, ModelSettings
 from .secrecy import is_secret, masked, shows
 from .structure import dotted
@@ -22,23 +24,24 @@ _RESTART: tuple[KeyPath, ...] = (
     ("strict_plugins",),
     ("usage",),
 )
-_NEXT_LOAD = ("context", "parallel")
+_NEXT_LOAD = frozenset(field.name for field in attrs.fields(LoadPlan))
 
 _SOON = "requests that run keep to the old one"
 _STAYS = "nothing that is loaded leaves for it; it counts when the next model is loaded"
 _ABOUT = {
     "ttl_s": "a model that has been idle for longer is unloaded at once; one in use is not",
-    "context": "a loaded model goes on as it is until it is loaded anew",
-    "parallel": "a loaded model goes on as it is until it is loaded anew",
+    **dict.fromkeys(_NEXT_LOAD, "a loaded model goes on as it is until it is loaded anew"),
     "concurrency": "requests that run go on",
     "queue_limit": "requests that wait already stay",
     "pinned": _STAYS,
     "group": _STAYS,
     "exclusive": _STAYS,
+    "oversize": _STAYS,
     "max_loaded": _STAYS,
     "memory_mib": _STAYS,
     "preload": "nothing is loaded for it before the next start",
     "hold_s": _SOON,
+    "session_hold_s": _SOON,
     "keepalive_s": _SOON,
     "body_limit_mib": _SOON,
     "silence_s": _SOON,

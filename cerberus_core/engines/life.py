@@ -490,7 +490,9 @@ class Life:
         return min(max(1, math.ceil(load_s + turns_s)), MOST_RETRY_S)
 
     def _unloaded_meanwhile(self) -> Unavailable:
-        return Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")
+        error = Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")
+        error.retry_after_s = 1  # who asks again has it loaded anew
+        return error
 
     def _refuse(self, left: float) -> NoReturn:
         error = LoadFailed(

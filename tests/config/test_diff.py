@@ -15,6 +15,7 @@ from cerberus_core.config.schema import (
     ServerConfig,
     UsageConfig,
 )
+from cerberus_core.values import LoadPlan
 
 SECONDS = st.floats(0.5, 1000.0)
 COUNT = st.integers(50, 60)
@@ -97,6 +98,12 @@ def test_a_change_names_its_key_both_values_and_what_becomes_of_it() -> None:
     assert (change.key, change.old, change.new) == ('models."a/b".context', 4096, 8192)
     assert change.effect == "next_load"
     assert change.about == "a loaded model goes on as it is until it is loaded anew"
+
+
+def test_all_that_decides_on_a_load_counts_from_the_next_one_on() -> None:
+    for field in attrs.fields(LoadPlan):
+        assert hasattr(ModelSettings(), field.name), "each wish of a plan is a setting"
+        assert effect_of(("models", "a/b", field.name)) == "next_load"
 
 
 def test_a_model_without_a_section_has_the_defaults() -> None:

@@ -123,12 +123,12 @@ class Storm:
 
     def _wish(self) -> tuple[dict[str, Any], float | None]:
         """What is asked, and the seconds after which its client leaves."""
-        leaves = self.dice.uniform(0.02, 2.0) if self.dice.random() < 0.1 else None
+        leaves = self.dice.uniform(0.02, 1.2) if self.dice.random() < 0.1 else None
         stream = self.dice.random() < 0.6
         body = {
             "model": self.dice.choice(self.models),
             "messages": [{"role": "user", "content": f"Count to {self.dice.randint(2, 99)}."}],
-            "max_tokens": 200 if leaves else self.dice.randint(1, 6),
+            "max_tokens": 200 if leaves else self.dice.randint(1, 4),
             "stream": stream,
         }
         return body, leaves

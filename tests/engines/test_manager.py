@@ -202,6 +202,7 @@ async def test_unload_breaks_off_a_load_and_its_waiters_hear_why(
         await settle()
         assert (await state(manager)).state == "unloaded"
     assert [str(error) for error in errors] == ["toy/a was unloaded before it was ready"]
+    assert [getattr(error, "retry_after_s", None) for error in errors] == [1]
 
 
 async def test_g16_a_waiter_that_leaves_is_forgotten_and_not_counted(
