@@ -26,7 +26,7 @@ from cerberus_core.errors import (
 )
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Endpoint, LoadPlan, LoadProgress, ModelInfo, ModelState
+from cerberus_core.values import Endpoint, Gone, LoadPlan, LoadProgress, ModelInfo, ModelState
 
 from .lease import Waited
 from .policy import ModelPolicy, backoff_s
@@ -106,6 +106,7 @@ class Life:
         self._unloaded = asyncio.Event()
         self._loading: anyio.CancelScope | None = None
         self._lost: str | None = None
+        self._crashed = True
         self._lost_event = asyncio.Event()
 
     def info(self) -> ModelInfo:
@@ -380,22 +381,26 @@ class Life:
         if self._lost is None:
             self._failures = 0
             await self._drop("unloaded")
+        elif not self._crashed:
+            await self._drop("unloaded")  # who waits has it loaded again
         else:
             if self._clock.monotonic() - self._ready_at > STABLE_S:
                 self._failures = 0
             self._count_failure()
             self._failure = self._lost
-            self.queue.fail(EngineLost(self._lost))
+            if self._failures > 1:
+                # It came and went before: those who wait are told, and not kept for ever.
+                self.queue.fail(EngineLost(self._lost))
             await self._drop("failed")
 
     async def _watch_engine(self) -> None:
         try:
-            reason = await self._backend.gone(self.model)
+            gone = await self._backend.gone(self.model)
         except Exception as error:  # noqa: BLE001 - foreign code; treated as a lost engine
-            reason = f"{type(error).__name__}: {error}"
-        _log.warning("engine_lost", model=self.model.id, reason=reason)
+            gone = Gone(f"{type(error).__name__}: {error}")
+        _log.warning("engine_lost", model=self.model.id, reason=gone.why, crashed=gone.crashed)
         self.queue.close()
-        self._lost = reason
+        self._lost, self._crashed = gone.why, gone.crashed
         self._lost_event.set()
         self._wake.set()
 

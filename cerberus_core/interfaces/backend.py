@@ -9,6 +9,7 @@ from cerberus_core.values import (
     Availability,
     Endpoint,
     Estimate,
+    Gone,
     LoadPlan,
     LoadProgress,
     ModelInfo,
@@ -77,8 +78,8 @@ class Backend(ABC):
     async def unload(self, model: ModelInfo) -> None:
         """Give its memory back; returns when that is done. Harmless if not loaded."""
 
-    async def gone(self, model: ModelInfo) -> str:
-        """Wait until the engine of a loaded model has ended by itself; say why.
+    async def gone(self, model: ModelInfo) -> Gone:
+        """Wait until a loaded model is there no more, without our doing; say why.
 
         Never returns where that can't be known.
         """

@@ -132,6 +132,15 @@ class LoadProgress:
     """0 to 1, where the engine tells."""
 
 
+@attrs.frozen
+class Gone:
+    """Why a loaded model is not there any more."""
+
+    why: str
+    crashed: bool = True
+    """Its engine ended. False: its server took it out of memory, as it sees fit."""
+
+
 @attrs.frozen(kw_only=True)
 class PullProgress:
     """State of a download, in bytes. `total` is None while unknown."""

@@ -11,7 +11,7 @@ import pytest
 from cerberus_core.engines import Manager, Policies
 from cerberus_core.interfaces import Backend
 from cerberus_core.testing import FakeClock
-from cerberus_core.values import Endpoint, LoadPlan, LoadProgress, ModelInfo
+from cerberus_core.values import Endpoint, Gone, LoadPlan, LoadProgress, ModelInfo
 
 
 class ToyBackend(Backend):
@@ -26,7 +26,7 @@ class ToyBackend(Backend):
         self.gate: asyncio.Event | None = None
         """Loads wait for it where it is set."""
         self.failure: BaseException | None = None
-        self.crashes: dict[str, asyncio.Future[str]] = {}
+        self.crashes: dict[str, asyncio.Future[Gone]] = {}
         self.plans: list[LoadPlan] = []
         self.closed = False
 
@@ -53,12 +53,12 @@ class ToyBackend(Backend):
         self.calls["unload"] += 1
         self.loaded.discard(model.id)
 
-    async def gone(self, model: ModelInfo) -> str:
+    async def gone(self, model: ModelInfo) -> Gone:
         return await asyncio.shield(self.crashes[model.id])
 
-    def crash(self, model_id: str, reason: str = "exit code 1") -> None:
+    def crash(self, model_id: str, reason: str = "exit code 1", *, crashed: bool = True) -> None:
         self.loaded.discard(model_id)
-        self.crashes[model_id].set_result(reason)
+        self.crashes[model_id].set_result(Gone(reason, crashed=crashed))
 
     async def aclose(self) -> None:
         self.closed = True

@@ -393,7 +393,7 @@ async def test_an_engine_lost_while_draining_does_not_hang_the_unload(
         lease.release()
 
 
-async def test_waiters_of_a_draining_model_hear_of_a_crash(
+async def test_who_waits_when_an_engine_crashes_gets_the_next_one_and_hears_of_a_second_crash(
     start: Start, backend: ToyBackend
 ) -> None:
     heard: list[str] = []
@@ -403,17 +403,34 @@ async def test_waiters_of_a_draining_model_hear_of_a_crash(
             (await manager.acquire("toy/a")).release()
         except EngineLost as error:
             heard.append(error.message)
+        else:
+            heard.append("answered")
 
-    async with start() as manager, anyio.create_task_group() as tasks:
-        lease = await manager.acquire("toy/a")
-        tasks.start_soon(manager.unload, "toy/a")
-        await settle()
-        tasks.start_soon(request, manager)
-        await settle()
-        backend.crash("toy/a", "boom")
-        await settle()
-        lease.release()
-    assert heard == ["boom"]
+    async with start() as manager:
+        for crash in ("first", "second"):
+            lease = await manager.acquire("toy/a")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(manager.unload, "toy/a")
+                await settle()
+                tasks.start_soon(request, manager)
+                await settle()
+                backend.crash("toy/a", crash)
+                await settle()
+                lease.release()
+    assert heard == ["answered", "second"]
+
+
+async def test_a_model_that_its_server_dropped_has_not_failed(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        for _ in range(4):
+            (await manager.acquire("toy/a")).release()
+            backend.crash("toy/a", "dropped", crashed=False)
+            await settle()
+            told = await manager.model("toy/a")
+            assert (told.state, told.failure) == ("unloaded", None)
+    assert backend.calls["load"] == 4
 
 
 async def test_a_silent_backend_holds_up_nobody_for_long(clock: FakeClock) -> None:

@@ -79,11 +79,11 @@ class Tight(ToyBackend):
         now = self.clock.monotonic()
         return sum(self.used.values()) + sum(mib for until, mib in self.ghosts if now < until)
 
-    def crash(self, model_id: str, reason: str = "exit code 1") -> None:
+    def crash(self, model_id: str, reason: str = "exit code 1", *, crashed: bool = True) -> None:
         self.seen.discard(model_id)
         self.used.pop(model_id, None)
         self.users.pop(model_id, None)
-        super().crash(model_id, reason)
+        super().crash(model_id, reason, crashed=crashed)
 
     async def look(self) -> Sequence[Pool]:
         await asyncio.sleep(0)
@@ -165,7 +165,7 @@ async def test_what_holds_through_any_storm(storm: list[Any]) -> None:
                 elif what == "cancel" and tasks:
                     tasks[more[0] % len(tasks)].cancel()
                 elif what == "crash" and f"toy/{more[0]}" in backend.loaded:
-                    backend.crash(f"toy/{more[0]}")
+                    backend.crash(f"toy/{more[0]}", crashed=len(tasks) % 2 == 0)
                 elif what == "fail":
                     backend.fail_next = True
                 elif what == "unload":

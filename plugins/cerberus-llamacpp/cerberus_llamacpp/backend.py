@@ -14,6 +14,7 @@ from cerberus_core.values import (
     Availability,
     Endpoint,
     Estimate,
+    Gone,
     LoadPlan,
     LoadProgress,
     ModelInfo,
@@ -133,7 +134,7 @@ class LlamaCpp(Backend):
             await engine.stop(self._settings.stop_grace_s)
             self._engines.pop(model.name, None)
 
-    async def gone(self, model: ModelInfo) -> str:
+    async def gone(self, model: ModelInfo) -> Gone:
         engine = self._engines.get(model.name)
         if engine is None:
             await asyncio.Event().wait()
@@ -141,7 +142,7 @@ class LlamaCpp(Backend):
         why = await engine.gone()
         if self._engines.get(model.name) is engine:
             del self._engines[model.name]
-        return why
+        return Gone(why)
 
     def explain(self, model: ModelInfo, status: int, body: bytes) -> CerberusError | None:
         return explain(model, body)

@@ -228,7 +228,7 @@ async def test_gone_tells_how_the_engine_ended(backend: LlamaCpp) -> None:
     gone = asyncio.create_task(backend.gone(model))
     next(process for process in offspring() if "--model" in process.cmdline()).terminate()
     async with asyncio.timeout(10):
-        assert (await gone).startswith("the engine ended with signal 15 (SIGTERM)")
+        assert (await gone).why.startswith("the engine ended with signal 15 (SIGTERM)")
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ async def test_a_killed_engine_is_gone_with_a_reason_and_loads_again(
     engine = next(process for process in offspring() if "-m" in process.cmdline())
     engine.send_signal(signal.SIGKILL)
     async with asyncio.timeout(10):
-        assert "signal 9 (SIGKILL)" in await gone
+        assert "signal 9 (SIGKILL)" in (await gone).why
     assert offspring() == []
     await load(backend, model)
     assert len(offspring()) == 2
@@ -223,7 +223,7 @@ async def test_no_call_blocks_the_loop(make_backend: Make, smol: Path) -> None:
         gone = asyncio.create_task(backend.gone(model))
         await asyncio.sleep(0)
         await backend.unload(model)
-        assert "SIGTERM" in await gone
+        assert "SIGTERM" in (await gone).why
         assert (await backend.available()).ok
         await backend.remove(model)
         assert await backend.list() == []

@@ -9,7 +9,15 @@ from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unava
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock, SystemClock
 from cerberus_core.servers import ASK_LIMIT_S, Refused, is_local
-from cerberus_core.values import Availability, Endpoint, Estimate, LoadPlan, LoadProgress, ModelInfo
+from cerberus_core.values import (
+    Availability,
+    Endpoint,
+    Estimate,
+    Gone,
+    LoadPlan,
+    LoadProgress,
+    ModelInfo,
+)
 
 from . import lms
 from .reading import Instance, Listed, estimated_mib, listed_v0, listed_v1, to_mib
@@ -89,15 +97,15 @@ class LMStudio(Backend):
                 raise
         self._loaded.pop(model.name, None)
 
-    async def gone(self, model: ModelInfo) -> str:
+    async def gone(self, model: ModelInfo) -> Gone:
         while True:
             await self._clock.sleep(WATCH_S)
             try:
                 if await self._instance(model) is None:
-                    return f"LM Studio dropped {model.name} from its memory"
+                    return Gone(f"LM Studio dropped {model.name} from its memory", crashed=False)
             except Unavailable as error:
                 if error.code == "lmstudio_down":
-                    return error.message
+                    return Gone(error.message)
                 # Slow, or restarted: the next look tells.
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:

@@ -232,7 +232,7 @@ async def test_a_model_that_was_unloaded_there_is_noticed(fake: Any) -> None:
     fake.answers.clear()
     fake.instances.clear()
     await look()
-    assert "dropped m" in await watching
+    assert "dropped m" in (await watching).why
 
 
 async def test_one_that_ended_is_noticed_and_says_how_to_start_it(fake: Any) -> None:
@@ -246,7 +246,7 @@ async def test_one_that_ended_is_noticed_and_says_how_to_start_it(fake: Any) -> 
     await fake.stop()
     await clock.advance(WATCH_S)
     with anyio.fail_after(5):
-        assert "does not run" in await watching
+        assert "does not run" in (await watching).why
     with anyio.fail_after(2), pytest.raises(Unavailable, match="does not run") as caught:
         await backend.list()
     assert "lms server start" in (caught.value.hint or "")

@@ -13,6 +13,7 @@ from cerberus_core.values import (
     Availability,
     Endpoint,
     Estimate,
+    Gone,
     LoadPlan,
     LoadProgress,
     ModelInfo,
@@ -109,22 +110,22 @@ class Ollama(Backend):
                 hint="Another client of Ollama may use it; `ollama ps` shows it.",
             ) from None
 
-    async def gone(self, model: ModelInfo) -> str:
+    async def gone(self, model: ModelInfo) -> Gone:
         while True:
             await self._clock.sleep(WATCH_S)
             try:
                 there = (await self._loaded()).get(model.name)
             except Unavailable as error:
                 if error.code == "ollama_down":
-                    return error.message
+                    return Gone(error.message)
                 continue  # slow, or restarted: the next look tells
             if there is None:
-                return f"Ollama dropped {model.name} from its memory"
+                return Gone(f"Ollama dropped {model.name} from its memory", crashed=False)
             if there.leaves_soon(self._clock.now()):
                 try:
                     await self._keep(model)
                 except (Refused, Unavailable) as error:
-                    return f"Ollama does not keep {model.name}: {error}"
+                    return Gone(f"Ollama does not keep {model.name}: {error}")
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         if not self._local or not model.managed or model.size_mib is None:

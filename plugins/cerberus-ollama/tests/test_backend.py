@@ -17,7 +17,7 @@ from cerberus_core.errors import (
     Unavailable,
 )
 from cerberus_core.testing import FakeClock
-from cerberus_core.values import LoadPlan, ModelInfo, PullProgress
+from cerberus_core.values import Gone, LoadPlan, ModelInfo, PullProgress
 
 pytestmark = pytest.mark.anyio
 GIB = 1 << 30
@@ -215,12 +215,12 @@ class Watch:
         self.fake = fake
         self.backend = Ollama(fake.url, self.clock)
 
-    async def begin(self) -> "asyncio.Future[str]":
+    async def begin(self) -> "asyncio.Future[Gone]":
         model = await only(self.backend)
         await load(self.backend, model)
         return asyncio.ensure_future(self.backend.gone(model))
 
-    async def look(self, watching: "asyncio.Future[str]") -> None:
+    async def look(self, watching: "asyncio.Future[Gone]") -> None:
         """One look at Ollama, to its end."""
         await self.clock.until_sleeping()
         await self.clock.advance(WATCH_S)
@@ -237,7 +237,7 @@ async def test_a_model_that_ollama_dropped_is_noticed(fake: Any) -> None:
     assert not watching.done()
     fake.loaded.clear()
     await watch.look(watching)
-    assert "dropped m:1" in await watching
+    assert await watching == Gone("Ollama dropped m:1 from its memory", crashed=False)
 
 
 async def test_an_ollama_that_ended_is_noticed(fake: Any) -> None:
@@ -246,7 +246,9 @@ async def test_an_ollama_that_ended_is_noticed(fake: Any) -> None:
     watching = await watch.begin()
     await fake.stop()
     await watch.look(watching)
-    assert "does not run" in await watching
+    gone = await watching
+    assert "does not run" in gone.why
+    assert gone.crashed
 
 
 async def test_one_look_that_goes_wrong_loses_nothing(fake: Any) -> None:
