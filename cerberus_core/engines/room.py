@@ -63,6 +63,16 @@ class Tenant(Protocol):
 
     def ask_unload(self) -> None: ...
 
+    @property
+    def wanted(self) -> bool:
+        """Of one that loads: somebody waits for it."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """It was asked to leave, and has not yet, or refused to."""
+        ...
+
     def tell(self) -> None:
         """Something about it has changed that is worth telling."""
         ...
@@ -130,8 +140,10 @@ class Room:
     def changed(self) -> None:
         """Somebody came or went, for whatever reason."""
         here = set(self._residents())
+        tenants = self._tenants()
+        # One that refused to leave is waited for no longer.
+        self._leaving = {m for m in self._leaving & here if m in tenants and tenants[m].leaving}
         if self._here - here:
-            self._leaving &= here
             self._settled_at = self._clock.monotonic()
         self._here = here
         self.fell_idle()
@@ -147,7 +159,7 @@ class Room:
 
     def plan(self, want: Want, pools: Sequence[Pool]) -> Decision:
         """What would happen to `want` now. Nothing is done."""
-        return self._decide(want, pools)
+        return self._hopeless(want, pools) or self._decide(want, pools)
 
     async def run(self) -> None:
         """Decide, as often as something changes. Until cancelled."""
@@ -255,7 +267,9 @@ class Room:
         for model, tenant in self._tenants().items():
             promised = self._promised.get(model)
             if promised is not None:
-                residents[model] = Resident(model=model, footprint=promised, loading=True)
+                residents[model] = Resident(
+                    model=model, footprint=promised, loading=True, wanted=tenant.wanted
+                )
                 continue
             resident = tenant.resident(self._footprint(model))
             if resident is not None:

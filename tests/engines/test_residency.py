@@ -177,6 +177,8 @@ residents = st.lists(
         model=st.sampled_from("abcdef"),
         footprint=footprints,
         loading=st.booleans(),
+        wanted=st.booleans(),
+        stays=st.booleans(),
         busy=st.booleans(),
         pinned=st.booleans(),
         held_s=st.sampled_from([0.0, 5.0]),
@@ -218,7 +220,8 @@ def test_what_holds_for_every_state(
     if isinstance(decision, MakeRoom):
         gone = [by_name[model] for model, _ in decision.leave]
         assert gone
-        assert not any(each.busy or each.pinned or each.loading or each.held_s for each in gone)
+        assert not any(each.busy or each.loading or each.held_s for each in gone)
+        assert not any(each.pinned or each.stays for each in gone)
         after = [each for each in here if each not in gone]
         freed = tuple(
             attrs.evolve(
@@ -242,7 +245,8 @@ def test_what_holds_for_every_state(
         assert all(each.busy or each.loading or each.held_s for each in named)
         # Of those who have to leave in the end none is spared for nothing.
         in_the_end = [by_name[model] for model in decision.leave]
-        assert all((each.busy or each.held_s) and not each.pinned for each in in_the_end)
+        assert not any(each.pinned or each.stays for each in in_the_end)
+        assert not any(each.loading and each.wanted for each in in_the_end)
         assert set(decision.leave) <= set(decision.busy)
         # Once they are done and idle, it is not a matter of waiting any more.
         done = [attrs.evolve(each, busy=False, loading=False, held_s=0.0) for each in here]
