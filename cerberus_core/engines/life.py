@@ -24,7 +24,7 @@ from cerberus_core.errors import (
     Overloaded,
     Unavailable,
 )
-from cerberus_core.platform import Clock
+from cerberus_core.platform import Clock, woken
 from cerberus_core.values import Endpoint, Gone, LoadPlan, LoadProgress, ModelInfo, ModelState
 
 from .foreign import Foreign
@@ -356,7 +356,7 @@ class Life:
     async def _until_wanted(self) -> None:
         while not (self._wanted or self._unload_asked):
             self._wake.clear()
-            await self._wait(NO_ROOM_SHOWN_S if self._no_room else None)
+            await woken(self._wake, self._clock, NO_ROOM_SHOWN_S if self._no_room else None)
             if self._no_room and not (self._wanted or self._unload_asked):
                 self._no_room = False
                 self._failure = None
@@ -450,7 +450,7 @@ class Life:
                 if self.in_flight == 0 and (self._unload_asked or self._idle_for_too_long()):
                     self.queue.close()  # in the same step: nobody may come in any more
                     break
-                await self._wait(self._until_idle_limit())
+                await woken(self._wake, self._clock, self._until_idle_limit())
             tasks.cancel_scope.cancel()
         if self._lost is None:
             self._failures = 0
@@ -500,21 +500,6 @@ class Life:
         self._unload_asked = False
         self._set(then)
         self._unloaded.set()
-
-    async def _wait(self, timeout: float | None) -> None:
-        """Until woken, or `timeout` seconds of the injected clock have passed."""
-        if timeout is None:
-            await self._wake.wait()
-            return
-        async with anyio.create_task_group() as tasks:
-
-            async def alarm() -> None:
-                await self._clock.sleep(timeout)
-                self._wake.set()
-
-            tasks.start_soon(alarm)
-            await self._wake.wait()
-            tasks.cancel_scope.cancel()
 
     def _until_idle_limit(self) -> float | None:
         if self.policy.ttl_s <= 0 or not self.model.managed:

@@ -89,6 +89,8 @@ class Wait:
     """Where waiting has taken too long: these are enough, and no more than that."""
     again_s: float | None = None
     """Seconds until the first of them is held no longer."""
+    missing: Footprint = attrs.field(factory=dict)
+    """MiB that one which may be larger than memory lacks even then."""
 
 
 @attrs.frozen(kw_only=True)
@@ -138,6 +140,7 @@ def decide(
             tuple(_in_the_way(asked, clashing, movable, idle)),
             _in_the_end(asked, clashing, movable, idle),
             min((other.held_s for other in held), default=None),
+            missing,
         )
     leaving = _fewest(asked, forced, sorted(idle, key=_worth_keeping))
     if not leaving:

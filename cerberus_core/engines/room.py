@@ -12,12 +12,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-import anyio
 import attrs
 import structlog
 
 from cerberus_core.errors import NoRoom
-from cerberus_core.platform import Clock
+from cerberus_core.platform import Clock, woken
 
 from .residency import (
     Decision,
@@ -165,7 +164,7 @@ class Room:
         """Decide, as often as something changes. Until cancelled."""
         while True:
             self._wake.clear()
-            await self._pause(await self._step() if self._tickets else None)
+            await woken(self._wake, self._clock, await self._step() if self._tickets else None)
 
     async def _step(self) -> float | None:
         """Serve whom one can; the seconds after which to look again."""
@@ -286,20 +285,6 @@ class Room:
     def _hopeless(self, want: Want, pools: Sequence[Pool]) -> Refuse | None:
         residents = self._residents().values()
         return hopeless(want, residents, pools, max_loaded=self._rules.max_loaded)
-
-    async def _pause(self, seconds: float | None) -> None:
-        if seconds is None:
-            await self._wake.wait()
-            return
-        async with anyio.create_task_group() as tasks:
-
-            async def alarm() -> None:
-                await self._clock.sleep(seconds)
-                self._wake.set()
-
-            tasks.start_soon(alarm)
-            await self._wake.wait()
-            tasks.cancel_scope.cancel()
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:

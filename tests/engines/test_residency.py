@@ -290,7 +290,9 @@ def test_one_that_may_be_larger_than_memory_gets_what_there_can_be() -> None:
     assert leaving(room) == ["idle"]
     assert isinstance(room, MakeRoom)
     assert room.missing == {"host": 20_000 - 8_800}
-    assert decide(big, [idle, busy], [host(8_200)]) == Wait(("busy",), ("busy",))
+    assert decide(big, [idle, busy], [host(8_200)]) == Wait(
+        ("busy",), ("busy",), missing={"host": 11_000}
+    )
     assert isinstance(decide(want(20_000), [], [host(9_000)]), Refuse)
     assert decide(want(400, oversize=True), [], [host(9_000)]) == Go()
     assert isinstance(decide(big, [pinned], [host(9_000)], max_loaded=1), Refuse), "rules hold"
@@ -302,5 +304,5 @@ def test_only_rules_refuse_one_that_may_be_larger(
 ) -> None:
     decision = decide(attrs.evolve(asked, oversize=True), here, memory)
     assert not isinstance(decision, Refuse) or any(
-        each.pinned and clash(asked, each) for each in here
+        (each.pinned or each.stays) and clash(asked, each) for each in here
     )
