@@ -85,7 +85,7 @@ async def running(
             return [
                 *settings.notices(str(folders.config_file)),
                 *[Notice(text=text, hint=mend) for text in plugins.warnings],
-                *([Notice(text=database.warning)] if database.warning else []),
+                *[Notice(text=text) for text in database.warnings],
             ]
 
         live = LivePlugins(plugins, manager, folders, settings)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from cerberus_core.store import Database
+from cerberus_core.store import Database, Statement
 from cerberus_core.values import Estimate, LoadPlan
 
 from .residency import Footprint, Pool
@@ -65,31 +65,32 @@ class Footprints:
         """Keep what a model really took, and return what to count on from now on.
 
         `used`: it has answered somebody. Before, not all of its memory is touched, so that
-        less says nothing. Blocking where there is a database.
+        less says nothing.
         """
         key = (model, plan_key(plan))
         taken = believed(self._taken.get(key), taken, used=used)
         self._taken[key] = dict(taken)
-        self._write("DELETE FROM footprints WHERE model = ? AND plan = ?", [key])
-        self._write(
-            "INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)",
-            [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()],
+        rows = [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()]
+        self._keep(
+            ("footprints", *key),
+            ("DELETE FROM footprints WHERE model = ? AND plan = ?", [key]),
+            ("INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)", rows),
         )
         return taken
 
     def learn_load(self, model: str, plan: LoadPlan, seconds: float, now: datetime) -> None:
-        """Keep how long a load took. Blocking where there is a database."""
+        """Keep how long a load took."""
         key = (model, plan_key(plan))
         before = self._seconds.get(key, seconds)
         self._seconds[key] = before + (seconds - before) * _NEWER
-        self._write(
-            "INSERT OR REPLACE INTO load_times VALUES (?, ?, ?, ?)",
-            [(*key, self._seconds[key], now.isoformat())],
+        rows = [(*key, self._seconds[key], now.isoformat())]
+        self._keep(
+            ("load_times", *key), ("INSERT OR REPLACE INTO load_times VALUES (?, ?, ?, ?)", rows)
         )
 
-    def _write(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+    def _keep(self, key: tuple[str, ...], *statements: Statement) -> None:
         if self._database is not None:
-            self._database.write(sql, rows)
+            self._database.later(key, statements)
 
 
 def believed(before: Footprint | None, seen: Footprint, *, used: bool) -> Footprint:

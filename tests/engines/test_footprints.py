@@ -36,6 +36,8 @@ def test_a_model_that_moved_to_another_memory_is_kept_there_alone(tmp_path: Path
     footprints = Footprints(database)
     footprints.learn_taken("m", LoadPlan(), {"nvidia0": 200}, NOW, used=True)
     footprints.learn_taken("m", LoadPlan(), {"host": 250}, NOW, used=True)
+    database.close()
+    database = Database(tmp_path / "state.sqlite")
     again = Footprints(database).expected("m", LoadPlan(), ESTIMATE, [HOST, CARD])
     database.close()
     assert (again.source, again.footprint) == ("learned", {"host": 250})
