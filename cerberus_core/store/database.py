@@ -106,6 +106,8 @@ class Database:
 
     def _prepared(self, name: str) -> sqlite3.Connection:
         database = sqlite3.connect(name, timeout=OPEN_S, check_same_thread=False)
+        # One torn text must not make all rows unreadable.
+        database.text_factory = lambda data: data.decode("utf-8", "replace")
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
