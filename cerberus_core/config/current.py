@@ -1,6 +1,6 @@
 """The settings that a daemon runs with, and how they follow the file."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import anyio
 import structlog
@@ -35,6 +35,7 @@ class Current:
         self._loaded = loaded
         self._problem: ConfigError | None = None
         self._gone = False
+        self._waiting = ""
         self.told: Callable[[], None] = lambda: None
         """Called where what `config` or `notices` tell may have changed."""
         self._appliers: list[Callable[[Config], None]] = []
@@ -90,6 +91,7 @@ class Current:
             put()
             for apply in self._appliers:
                 apply(config)
+        self._waiting = _keys(changes, "restart")
         if news:
             _log.info("settings_read", changed=[f"{one.key}: {one.effect}" for one in news])
         return changes
@@ -112,13 +114,13 @@ class Current:
             text = f"{file} is gone; what it said stays in force until the next start"
             found.append(Notice(text=text, hint="`cerberus config reload` takes the defaults."))
         found += [Notice(text=text, hint=mend) for text in self._loaded.warnings]
-        if waiting := self._keys("restart"):
-            text = f"Changed in {file}, in force after a restart: {waiting}"
+        if self._waiting:
+            text = f"Changed in {file}, in force after a restart: {self._waiting}"
             found.append(Notice(text=text, hint="`cerberus config diff` shows it."))
         return found
 
-    def _keys(self, effect: Effect) -> str:
-        changes = diff(self.config, self._loaded.config, self._live())
-        keys = [change.key for change in changes if change.effect == effect]
-        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-        return ", ".join(keys[:_NAMED]) + more
+
+def _keys(changes: Iterable[Change], effect: Effect) -> str:
+    keys = [change.key for change in changes if change.effect == effect]
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more

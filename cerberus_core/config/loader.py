@@ -16,6 +16,8 @@ from .schema import Config
 from .shape import Unknown
 from .structure import dotted, structured, told, unknown_text
 
+_NAMED = 10  # unknown keys with their lines, each of which is looked for
+
 
 @attrs.frozen(kw_only=True)
 class Loaded:
@@ -44,9 +46,11 @@ def load(folders: Folders, env: Mapping[str, str] | None = None) -> Loaded:
     if too_deep(tables):
         raise ConfigError(f"environment: tables are nested more than {MAX_DEPTH} deep")
     config, unknown = checked(tables, file, text or "")
-    for key in unknown:
+    for key in unknown[:_NAMED]:
         place = source_at(tables, key.path) or _place(key.path, file, text or "")
         warnings.append(unknown_text(key, place))
+    if len(unknown) > _NAMED:
+        warnings.append(f"{file}: {len(unknown) - _NAMED} more unknown keys")
     return Loaded(config=config, warnings=warnings, sources=sources)
 
 
