@@ -96,6 +96,11 @@ class Current:
             _log.info("settings_read", changed=[f"{one.key}: {one.effect}" for one in news])
         return changes
 
+    @property
+    def token_waits(self) -> bool:
+        """Whether the file names another token than the one that lets in until a restart."""
+        return self._loaded.config.server.token != self.config.server.token
+
     def lost(self) -> None:
         """The file is gone."""
         if not self._gone:

@@ -206,6 +206,19 @@ async def test_what_waits_for_a_restart_is_told_and_what_is_in_force_is_shown(
     ]
 
 
+async def test_who_comes_with_the_files_newer_token_is_told_of_the_restart(house: House) -> None:
+    await anyio.to_thread.run_sync(put, house.box.folders.config_file, '[server]\ntoken = "new"\n')
+    assert (await house.box.http.post("/api/config/reload")).status_code == 200
+    for token in ("new", "wrong"):
+        headers = {"authorization": f"Bearer {token}"}
+        refused = await house.box.http.get("/api/status", headers=headers)
+        assert refused.status_code == 401
+        assert "start it anew" in refused.json()["title"]
+    await house.reload("")
+    refused = await house.box.http.get("/api/status", headers={"authorization": "Bearer wrong"})
+    assert "`cerberus token` prints the right one" in refused.json()["title"]
+
+
 async def test_the_page_is_told_to_read_anew(house: House) -> None:
     async with house.box.http.stream("GET", "/api/events") as answer:
         reader = Reader(answer)
