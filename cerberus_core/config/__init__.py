@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from .changes import Change, diff, effect_of, in_force
+    from .changes import Change, diff, effect_of, in_force, unloaded_yet
     from .current import Current
     from .edit import key_path
     from .follow import Follow
@@ -53,6 +53,7 @@ __all__ = [
     "plugin_settings",
     "public",
     "set_value",
+    "unloaded_yet",
     "unset_value",
 ]
 
@@ -60,7 +61,7 @@ __getattr__ = on_first_use(
     __name__,
     {
         "current": ("Current",),
-        "changes": ("Change", "diff", "effect_of", "in_force"),
+        "changes": ("Change", "diff", "effect_of", "in_force", "unloaded_yet"),
         "edit": ("key_path",),
         "follow": ("Follow",),
         "loader": ("Loaded", "load"),
