@@ -4,8 +4,9 @@ from typing import Any
 
 import attrs
 from litestar import Controller, get, post
+from litestar.params import JSONBody
 
-from cerberus_core.config import Change, public, unloaded_yet
+from cerberus_core.config import Change, Draft, public, unloaded_yet
 
 from .services import Given, Services
 
@@ -49,6 +50,11 @@ class ConfigController(Controller):
         With what is in force, but not yet for models that were loaded before.
         """
         return _changes(services, await services.settings.diff())
+
+    @post("/diff", summary="How a file would differ that isn't in place yet", status_code=200)
+    async def would_differ(self, services: Given, data: JSONBody[Draft]) -> ConfigChanges:
+        """And what would become of each change. Changes nothing. 400 where the file is wrong."""
+        return ConfigChanges(file=data.file, changes=await services.settings.diff(data))
 
     @post("/reload", summary="Read the settings anew", status_code=200)
     async def reload(self, services: Given) -> ConfigChanges:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .current import Current
     from .edit import key_path
     from .follow import Follow
-    from .loader import Loaded, load
+    from .loader import Draft, Loaded, load
     from .save import ensure_token, set_value, unset_value
     from .schema import (
         Config,
@@ -36,6 +36,7 @@ __all__ = [
     "Change",
     "Config",
     "Current",
+    "Draft",
     "EnginesConfig",
     "Follow",
     "GatewayConfig",
@@ -64,7 +65,7 @@ __getattr__ = on_first_use(
         "changes": ("Change", "diff", "effect_of", "in_force", "unloaded_yet"),
         "edit": ("key_path",),
         "follow": ("Follow",),
-        "loader": ("Loaded", "load"),
+        "loader": ("Draft", "Loaded", "load"),
         "save": ("ensure_token", "set_value", "unset_value"),
         "schema": (
             "Config",

@@ -10,7 +10,7 @@ from cerberus_core.errors import ConfigError
 from cerberus_core.values import Notice
 
 from .changes import Change, Effect, diff, in_force
-from .loader import Loaded
+from .loader import Draft, Loaded
 from .schema import Config
 
 _NAMED = 5  # keys in one line
@@ -28,8 +28,11 @@ async def _nothing(_: Config) -> Callable[[], None]:
 class Current:
     """`config` is in force; what needs a restart is in it as it was at the start."""
 
-    def __init__(self, loaded: Loaded, read: Callable[[], Loaded]) -> None:
-        """`read` loads the settings anew; it blocks, and raises ConfigError."""
+    def __init__(self, loaded: Loaded, read: Callable[..., Loaded]) -> None:
+        """`read` loads the settings anew, from a draft where it is given one.
+
+        It blocks, and raises ConfigError.
+        """
         self.config = loaded.config
         self._read = read
         self._loaded = loaded
@@ -51,9 +54,9 @@ class Current:
         """`live` are those whose settings `prepare` puts in force without a restart."""
         self._live, self._prepare = live, prepare
 
-    async def diff(self) -> list[Change]:
-        """How the file differs from what is in force. Raises ConfigError."""
-        loaded = await in_thread(self._read)
+    async def diff(self, draft: Draft | None = None) -> list[Change]:
+        """How the file, or `draft`, differs from what is in force. Raises ConfigError."""
+        loaded = await in_thread(self._read, *([] if draft is None else [draft]))
         return diff(self.config, loaded.config, self._live())
 
     async def reload(self) -> list[Change]:

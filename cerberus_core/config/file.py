@@ -34,6 +34,11 @@ def read(file: Path) -> str | None:
             f"{file}: can't be read: {error.strerror or error}",
             hint="It is a text file of yours, or a link to one. Check what it is, and its mode.",
         ) from error
+    return decoded(data, file)
+
+
+def decoded(data: bytes, file: Path) -> str:
+    """`data` as text; `file` is for messages. Raises ConfigError."""
     try:
         # An editor's byte order mark is no part of the settings.
         return data.decode("utf-8-sig")
