@@ -152,4 +152,7 @@ def _joules(value: float | None) -> str:
 
 
 def _cost(joules: float | None, price_per_kwh: float) -> str:
-    return "—" if joules is None else f"{joules / 3.6e6 * price_per_kwh:.4f}"
+    if joules is None:
+        return "—"
+    cost = joules / 3.6e6 * price_per_kwh
+    return "<0.0001" if 0 < cost < 0.0001 else f"{cost:.4f}"

@@ -72,7 +72,9 @@ class Endpoint:
     ctx: int | None = None
     """Context in tokens for one request, where known."""
     stream_to_cancel: bool = False
-    """The engine notices a client that left only while it streams: always ask it to."""
+    """Always ask for a stream: the engine notices a client that left only while it streams,
+    or its whole answers tell nothing of their speed. A whole answer is made of the pieces.
+    """
 
 
 @attrs.frozen(kw_only=True)

@@ -159,6 +159,10 @@ def test_energy_and_its_price_are_shown_where_they_are_known(
     shown = capsys.readouterr().out
     assert "2000 Wh" in shown
     assert "0.6200" in shown
+    usage._show_models([{**row, "energy_j": 100.0}], 0.31, "EUR")
+    assert "<0.0001" in capsys.readouterr().out
+    usage._show_models([{**row, "energy_j": 0.0}], 0.31, "EUR")
+    assert " 0.0000" in capsys.readouterr().out
     usage._show_models([row])
     assert "EUR" not in capsys.readouterr().out
     record = {

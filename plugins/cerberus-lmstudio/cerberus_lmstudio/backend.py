@@ -81,6 +81,7 @@ class LMStudio(Backend):
             local=self._local,
             backend=self.name,
             ctx=instance.ctx,
+            stream_to_cancel=self._v1,  # an older one may tell no token counts in a stream
         )
 
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:

@@ -89,6 +89,7 @@ class Ollama(Backend):
             local=model.local,
             backend=self.name,
             ctx=ctx,
+            stream_to_cancel=True,
         )
 
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
