@@ -35,6 +35,12 @@ def test_each_segment_is_shared_among_those_who_are_there() -> None:
     ]
 
 
+def test_rounding_errors_of_a_fast_one_do_not_reach_those_after_it() -> None:
+    parts = joules(90, Span(0, 1, 1e9), Span(0, 1, 1 / 3), Span(5, 6, 0.001))
+    assert parts[2] == 45
+    assert sum(parts) == pytest.approx(90)
+
+
 def test_nobody_gets_what_nobody_used() -> None:
     assert joules(100, Span(5, 5)) == [0]
     assert split(100, []) == []
