@@ -237,7 +237,7 @@ class Life:
             return facts if self.model.loaded else None  # others use it, for all one knows
         return attrs.evolve(
             facts,
-            busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
+            busy=self.in_flight > 0 or not self.queue.is_open,
             held_s=max(0.0, self._held_until - now),
             idle_s=now - self._idle_since,
             ready_s=now - self._ready_at,
