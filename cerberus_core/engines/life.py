@@ -117,7 +117,7 @@ class Life:
         self.left_at = float("-inf")
         """When it was unloaded last."""
         self.load_s = 1.0
-        """What the last load took, in seconds."""
+        """What a load takes, in seconds: as learned when one begins, then as this one took."""
         self._wake = asyncio.Event()
         self._unload_asked = False
         self._unloaded = asyncio.Event()

@@ -152,7 +152,7 @@ class Manager:
         return first_choice(models, self._names, self._policies.default)
 
     async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
-        """Every model with its state, by id; the backends' lists are at most 5 s old."""
+        """Every model with its state, by id; the backends' lists are at most `list_ttl_s` old."""
         await self._refresh(fresh=fresh)
         return [life.info() for _, life in sorted(self._lives.items())]
 
