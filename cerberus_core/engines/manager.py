@@ -160,7 +160,7 @@ class Manager:
         }
 
     async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
-        """Every model with its state, by id; the backends' lists are at most 5 s old."""
+        """Every model with its state, by id; the backends' lists are at most `list_ttl_s` old."""
         await self._refresh(fresh=fresh)
         return [life.info() for _, life in sorted(self._lives.items())]
 

@@ -272,8 +272,7 @@ class Room:
                 continue
             resident = tenant.resident(self._footprint(model))
             if resident is not None:
-                leaving = model in self._leaving
-                residents[model] = attrs.evolve(resident, busy=True) if leaving else resident
+                residents[model] = resident
         return residents
 
     def _decide(
