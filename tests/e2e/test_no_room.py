@@ -60,7 +60,7 @@ async def test_what_is_missing_and_who_holds_it_is_told(
         free_mib = 250
         words, later = await refused("ollama/other:1b")
         assert "150 MiB of host are missing" in words
-        assert "other programs hold 3750 MiB of it" in words
+        assert "other programs hold 3.7 GiB of it" in words
         assert later == "10"
 
         free_mib = 4000

@@ -112,7 +112,7 @@ def test_a_pinned_one_never_leaves_and_is_named() -> None:
     assert decision.missing == {"host": 500}
     assert "p" in decision.why
     assert "500 MiB of host" in decision.why
-    assert "other programs hold 9400 MiB of it" in decision.why
+    assert "other programs hold 9.2 GiB of it" in decision.why
 
 
 def test_the_budget_holds_even_where_more_is_free() -> None:
