@@ -130,6 +130,16 @@ class ModelSettings:
     """Lives with models of the same group alone."""
     exclusive: bool = False
     """Lives alone."""
+    defaults: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
+    """Parameters of a request, such as temperature, where it does not name them itself."""
+    forced: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
+    """Parameters that every request to it has, whatever it says."""
+    fallbacks: list[str] = attrs.field(
+        factory=list, validator=rules.texts('a list of models, such as ["ollama/qwen3:4b"]')
+    )
+    """Models that answer in its place where it can't, in this order."""
+    patience_s: float | None = attrs.field(default=None, validator=rules.seconds(zero="at once"))
+    """A request waits so long for it to load, or for its turn, before a fallback is asked."""
     oversize: bool = False
     """Loaded though it is larger than the memory there is: pages come from disk as needed."""
 

@@ -6,7 +6,7 @@ handlers cost as much again as the whole relay.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import attrs
@@ -38,6 +38,14 @@ _encode = msgspec.json.Encoder().encode
 
 class _ClientLeft(Exception):
     """The client hung up before its request was whole."""
+
+
+class _Who(NamedTuple):
+    """What the headers say of the client."""
+
+    agent: str | None
+    session: str | None
+    patience_s: float | None
 
 
 class Gateway:
@@ -114,7 +122,7 @@ class Gateway:
 
     async def answer(self, path: str, headers: Iterable[Header], body: bytes, sink: Sink) -> None:
         """Answer a POST to one of `REQUIRED` whose body is here. Raises only what is a bug."""
-        client, session = _who(headers)
+        who = _who(headers)
         try:
             parsed = parse(path, body)
         except BadRequest as error:
@@ -122,8 +130,9 @@ class Gateway:
             return
         facts = Facts()
         now = self._clock.now()
-        live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
-        relay = self._make_relay(parsed, live, sink, session)
+        live = Live(new_id(now.timestamp()), now, parsed.model, who.agent, parsed.stream, facts)
+        relay = self._make_relay(parsed, live, sink, who)
+        client = relay.client
         self.requests.begin(live)
         gone = False
         task = asyncio.current_task()
@@ -140,13 +149,13 @@ class Gateway:
         except asyncio.CancelledError:
             task.uncancel()
             if gone:
-                relay.error = relay.error or "the client left before the answer was complete"
-                relay.status = CLIENT_GONE
+                client.error = client.error or "the client left before the answer was complete"
+                client.status = CLIENT_GONE
             else:  # the server cancels what runs when its grace for a stop is over
-                await relay.cut_off(Unavailable("Cerberus is stopping", code="stopping"))
+                await client.fail(Unavailable("Cerberus is stopping", code="stopping"))
         except BaseException as error:
-            relay.error = f"{type(error).__name__}: {error}"
-            relay.status = relay.status or 500
+            client.error = f"{type(error).__name__}: {error}"
+            client.status = client.status or 500
             raise
         finally:
             sink.forget()
@@ -175,7 +184,7 @@ class Gateway:
 
         use.end(record.completion_tokens, settled)
 
-    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink, session: str | None) -> Relay:
+    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink, who: _Who) -> Relay:
         return Relay(
             parsed,
             live,
@@ -185,7 +194,8 @@ class Gateway:
             options=self._options,
             clock=self._clock,
             energy=self._energy,
-            session=session,
+            session=who.session,
+            patience_s=who.patience_s,
         )
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
@@ -250,12 +260,22 @@ def _require(scope: Scope, *methods: str) -> None:
         raise error
 
 
-def _who(headers: Iterable[Header]) -> tuple[str | None, str | None]:
-    """(user agent, session id) of a request."""
-    agent = session = None
+def _who(headers: Iterable[Header]) -> _Who:
+    agent = session = patience_s = None
     for name, value in headers:
         if name == b"user-agent":
             agent = value.decode("latin-1")[:120]
         elif name == b"x-cerberus-session":
             session = value.decode("latin-1")[:64]
-    return agent, session
+        elif name == b"x-cerberus-patience":
+            patience_s = _seconds(value)
+    return _Who(agent, session, patience_s)
+
+
+def _seconds(value: bytes) -> float | None:
+    """Of a header; None for what is no span of time."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e9 else None

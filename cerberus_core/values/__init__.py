@@ -24,10 +24,11 @@ from .models import (
     PoolInfo,
     Problem,
     PullProgress,
+    Wire,
 )
 from .notices import Notice
 from .plugins import PluginReport
-from .usage import Aggregate, LiveRequest, Record
+from .usage import Aggregate, LiveRequest, Record, Tried
 
 __all__ = [
     "GPU",
@@ -56,5 +57,7 @@ __all__ = [
     "Problem",
     "PullProgress",
     "Record",
+    "Tried",
+    "Wire",
     "new_id",
 ]

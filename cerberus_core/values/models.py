@@ -6,6 +6,10 @@ from typing import Literal
 import attrs
 
 Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
+Wire = Literal["chat", "completions", "embeddings", "rerank", "messages", "responses"]
+"""What an endpoint speaks: OpenAI's Chat Completions, Completions, Embeddings and Responses, the
+rerank of llama.cpp and Jina, Anthropic's Messages."""
+USUAL_WIRES: frozenset[Wire] = frozenset({"chat", "completions", "embeddings"})
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 
 
@@ -71,6 +75,8 @@ class Endpoint:
     backend: str
     ctx: int | None = None
     """Context in tokens for one request, where known."""
+    wires: frozenset[Wire] = USUAL_WIRES
+    """What can be asked of it; the gateway translates for clients that speak something else."""
     stream_to_cancel: bool = False
     """The engine notices a client that left only while it streams: always ask it to."""
 

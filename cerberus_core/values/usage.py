@@ -8,6 +8,14 @@ from .gpu import EnergyMark
 
 
 @attrs.frozen(kw_only=True)
+class Tried:
+    """A model that was asked first and did not answer."""
+
+    model: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class Record:
     """One finished request, one line in the usage log. No prompt is in it."""
 
@@ -33,6 +41,8 @@ class Record:
     """Time it waited for its model to load; None when it was there."""
     evicted: tuple[str, ...] = ()
     """Models that left memory for it."""
+    tried: tuple[Tried, ...] = ()
+    """Models that gave way to this one, in their order."""
     ttft_ms: int | None = None
     duration_ms: int | None = None
     tok_per_sec: float | None = None

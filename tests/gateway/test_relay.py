@@ -96,6 +96,7 @@ async def test_the_figures_are_exact(
         "queue_ms": None,
         "load_ms": None,
         "evicted": [],
+        "tried": [],
         "ttft_ms": 500,
         "duration_ms": 875,
         "tok_per_sec": speed,
