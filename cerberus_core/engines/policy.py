@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
-from typing import Any
 
 import attrs
 

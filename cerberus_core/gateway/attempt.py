@@ -75,7 +75,7 @@ class Attempt:
         endpoint, way = self._lease.endpoint, self._way
         stream = self._streams or (endpoint.stream_to_cancel and way.can_stream)
         client, target = self._clients.way_to(endpoint, way.path, stream=stream)
-        asked = way.body(endpoint.model, stream=stream)
+        asked = way.body(endpoint.model, stream=stream, parameters=self._lease.parameters)
         try:
             self._upstream = await client.open(target, asked, self._options.silence_s or None)
         except TimeoutError:

@@ -4,6 +4,7 @@ Only the top level is taken apart; every value that the gateway doesn't change
 keeps its very bytes, numbers and unknown fields included.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -15,6 +16,10 @@ from cerberus_core.errors import BadRequest
 _Fields = dict[str, Raw]
 _decode_fields = msgspec.json.Decoder(_Fields).decode
 _encode = msgspec.json.Encoder().encode
+
+Parameters = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""What a model's settings add to its requests: (where they don't name it, in any case)."""
+NO_PARAMETERS: Parameters = ({}, {})
 
 MAX_NAME = 512
 """Characters of a model's name."""
@@ -38,13 +43,21 @@ class Parsed:
     """More than one choice was asked for."""
     fields: _Fields = attrs.field(repr=False)
 
-    def body_for(self, model: str, *, stream: bool) -> bytes:
+    def body_for(
+        self, model: str, *, stream: bool, parameters: Parameters = NO_PARAMETERS
+    ) -> bytes:
         """The request for an engine that knows the model as `model`; `stream` as it shall answer.
 
         A stream always asks for usage: the meter needs it, the client sees it
         only if it asked.
         """
         fields = dict(self.fields)
+        defaults, forced = parameters
+        for name, value in defaults.items():
+            if name not in fields:
+                fields[name] = Raw(_encode(value))
+        for name, value in forced.items():
+            fields[name] = Raw(_encode(value))
         fields["model"] = Raw(_encode(model))
         if stream and not self.stream:
             fields["stream"] = Raw(b"true")

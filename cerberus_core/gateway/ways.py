@@ -8,7 +8,7 @@ from cerberus_core.values import Endpoint, Wire
 
 from . import body
 from .facts import Facts
-from .request import Parsed
+from .request import Parameters, Parsed
 from .stream import OpenAIStream
 from .upstream_errors import message_of
 
@@ -51,7 +51,7 @@ class Way(Protocol):
     can_stream: bool
     """Whether the endpoint can be asked for a stream here."""
 
-    def body(self, model: str, *, stream: bool) -> bytes:
+    def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         """The request in the endpoint's words. Raises `BadRequest`, `Unsupported`."""
         ...
 
@@ -88,8 +88,8 @@ class Straight:
         self.can_stream = parsed.path not in ("/v1/embeddings", "/v1/rerank")
         self._parsed = parsed
 
-    def body(self, model: str, *, stream: bool) -> bytes:
-        return self._parsed.body_for(model, stream=stream)
+    def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
+        return self._parsed.body_for(model, stream=stream, parameters=parameters)
 
     def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
         parsed = self._parsed
