@@ -44,15 +44,14 @@ class RequestsController(Controller):
             live=services.gateway.requests.values(), recent=services.store.recent(limit)
         )
 
-    @get("/requests/{request_id:str}", summary="One request", sync_to_thread=False)
-    def request(self, services: Given, request_id: FromPath[str]) -> Record:
-        """The record of a finished request."""
-        record = services.store.find(request_id)
+    @get("/requests/{request_id:str}", summary="One request")
+    async def request(self, services: Given, request_id: FromPath[str]) -> Record:
+        """The record of a finished request: its route, what it waited for, what it cost."""
+        record = await anyio.to_thread.run_sync(services.store.find, request_id)
         if record is None:
             raise NotFound(
-                f"There is no finished request {request_id!r} in memory",
-                hint="`cerberus usage --last 50` shows the last ones; `usage.keep` says how many "
-                "are kept.",
+                f"There is no finished request {request_id!r}",
+                hint="`cerberus usage --last 50` shows the last ones.",
             )
         return record
 

@@ -12,6 +12,7 @@ COMMANDS = {
     "chat": "chat",
     "models": "models",
     "usage": "usage",
+    "why": "why",
     "plugins": "plugins",
     "config": "config",
     "token": "token",

@@ -85,6 +85,7 @@ class Relay:
             id=live.id,
             time=live.time,
             model=lease.model.id if lease else live.model,
+            asked=self._asked(),
             backend=lease.model.backend if lease else None,
             client=live.client,
             session_id=self._session,
@@ -102,6 +103,7 @@ class Relay:
             ttft_ms=self._ttft_ms(),
             duration_ms=_ms(self._clock.monotonic() - self._began),
             tok_per_sec=facts.tok_per_sec(),
+            prefill_tok_per_sec=facts.prefill_tok_per_sec,
             status=self.client.status,
             error=self.client.error,
         )
@@ -201,12 +203,17 @@ class Relay:
             "ttft_ms": self._ttft_ms(),
             "duration_ms": _ms(self._clock.monotonic() - self._began),
             "tok_per_sec": facts.tok_per_sec(),
+            "prefill_tok_per_sec": facts.prefill_tok_per_sec,
             "energy_j": share.energy_j,
             "energy_gpu_j": share.gpu_j,
             "energy_cpu_j": share.cpu_j,
             "energy": share.mark,
             "tok_per_j": share.tok_per_j(facts.tokens),
         }
+
+    def _asked(self) -> str | None:
+        asked = self._parsed.model
+        return None if self._lease is None or self._lease.model.id == asked else asked
 
     def _ttft_ms(self) -> int | None:
         first = self._facts.first_at

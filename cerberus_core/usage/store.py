@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from cerberus_core.values import Aggregate, Record
+from cerberus_core.values import Aggregate, Record, time_of
 
 from .lines import aggregate, decode, encode
 
@@ -65,8 +65,20 @@ class Store:
         return list(islice(reversed(self._recent), n))
 
     def find(self, request_id: str) -> Record | None:
-        """The record of a request, if it is still in memory."""
-        return next((r for r in reversed(self._recent) if r.id == request_id), None)
+        """The record of a request, from memory or the files. Blocking.
+
+        Ids sort by the time they were made, and a file holds none that was made after it was
+        written last.
+        """
+        found = next((r for r in reversed(self._recent) if r.id == request_id), None)
+        if found is not None or self._forgotten_to is None:
+            return found
+        with self._write_lock:
+            made = time_of(request_id)
+            if made is None:
+                return None
+            records = self._records_since(made)
+            return next((record for record in records if record.id == request_id), None)
 
     def aggregate(self, since: datetime) -> list[Aggregate]:
         """Sums by model from `since` on. Reads files where memory doesn't reach back: blocking."""

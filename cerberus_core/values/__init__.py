@@ -7,7 +7,7 @@ made; converters are avoided because not every decoder runs them.
 
 from .events import Event
 from .gpu import GPU, EnergyMark, EnergyReading, GPUSnapshot, MeterReport
-from .ids import new_id
+from .ids import new_id, time_of
 from .models import (
     Availability,
     Capability,
@@ -60,4 +60,5 @@ __all__ = [
     "Tried",
     "Wire",
     "new_id",
+    "time_of",
 ]

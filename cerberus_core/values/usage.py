@@ -23,6 +23,8 @@ class Record:
     time: datetime
     """When the request arrived (UTC)."""
     model: str
+    asked: str | None = None
+    """The name by which the client asked; None where it is the model's own."""
     backend: str | None = None
     client: str | None = None
     """Name of the gateway key, else the user agent."""
@@ -46,6 +48,8 @@ class Record:
     ttft_ms: int | None = None
     duration_ms: int | None = None
     tok_per_sec: float | None = None
+    prefill_tok_per_sec: float | None = None
+    """How fast the prompt was read, where the engine tells; cached tokens are not in it."""
     energy_j: float | None = None
     """Of GPUs and CPU together, above what they draw idle, as far as known."""
     energy_gpu_j: float | None = None

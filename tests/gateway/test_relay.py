@@ -97,6 +97,7 @@ async def test_the_figures_are_exact(
         "load_ms": None,
         "evicted": [],
         "tried": [],
+        "prefill_tok_per_sec": None,
         "ttft_ms": 500,
         "duration_ms": 875,
         "tok_per_sec": speed,
