@@ -83,6 +83,8 @@ def _table(models: list[dict[str, Any]], fits: dict[str, Any]) -> None:
     for model in models:
         broken = model["problem"] is not None
         state = "✕ broken" if broken else _STATES.get(model["state"], model["state"])
+        if model["waits_for"]:
+            state = "◌ waiting"
         can = " ".join(sorted(set(model["capabilities"]) - {"completion"}))
         note = model["problem"] or model["failure"] or _loading(model) or model["detail"] or ""
         context = f"{_number(model['loaded_ctx'])} / {_number(model['ctx'])}"

@@ -7,9 +7,10 @@ import anyio
 import structlog
 
 from cerberus_core.errors import CerberusError
-from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import ModelInfo, Problem
+
+from .foreign import Foreign
 
 PATIENCE_S = 0.3
 """Seconds that a request waits for a backend that failed to answer last time."""
@@ -28,7 +29,7 @@ class Catalog:
     it comes.
     """
 
-    def __init__(self, backends: Mapping[str, Backend], *, clock: Clock, ttl_s: float) -> None:
+    def __init__(self, backends: Mapping[str, Foreign], *, clock: Clock, ttl_s: float) -> None:
         self.problems: dict[str, Problem] = {}
         self.warnings: dict[str, tuple[str, ...]] = {}
         self.ttl_s = ttl_s
@@ -40,7 +41,10 @@ class Catalog:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def models(self, *, fresh: bool) -> dict[str, ModelInfo]:
-        """All models by id."""
+        """All models by id. `fresh`: as they are after this call, not before."""
+        if fresh:
+            # Who was asked before may not know yet what has just happened.
+            await self._wait([name for name in self._asking if name not in self.problems], None)
         now = self._clock.monotonic()
         if fresh or self._asked_at is None or now - self._asked_at >= self.ttl_s:
             self._asked_at = now
@@ -80,11 +84,11 @@ class Catalog:
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
 
-    async def _ask(self, backend: Backend) -> None:
+    async def _ask(self, backend: Foreign) -> None:
         asked = self._clock.monotonic()
         try:
             with anyio.fail_after(LIST_LIMIT_S):
-                models = list(await backend.list())
+                models = await backend.list()
                 self.warnings[backend.name] = await _warnings(backend)
         except TimeoutError:
             self._problem(
@@ -109,14 +113,14 @@ class Catalog:
             if self._asking.get(backend.name) is asyncio.current_task():
                 del self._asking[backend.name]
 
-    def _problem(self, backend: Backend, what: str, hint: str | None) -> None:
+    def _problem(self, backend: Foreign, what: str, hint: str | None) -> None:
         problem = Problem(backend=backend.name, what=what, hint=hint)
         if self.problems.get(backend.name) != problem:
             _log.warning("backend_list_failed", backend=backend.name, problem=what)
         self.problems[backend.name] = problem
 
 
-async def _warnings(backend: Backend) -> tuple[str, ...]:
+async def _warnings(backend: Foreign) -> tuple[str, ...]:
     try:
         availability = await backend.available()
     except Exception as error:  # noqa: BLE001 - foreign code; its models are there all the same

@@ -7,8 +7,8 @@ happen in the same step, and so does the owner's decision to drain.
 
 import asyncio
 import math
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import NoReturn
 
@@ -24,10 +24,10 @@ from cerberus_core.errors import (
     Overloaded,
     Unavailable,
 )
-from cerberus_core.interfaces import Backend
-from cerberus_core.platform import Clock
+from cerberus_core.platform import Clock, woken
 from cerberus_core.values import Endpoint, Gone, LoadPlan, LoadProgress, ModelInfo, ModelState
 
+from .foreign import Foreign
 from .lease import Waited
 from .policy import ModelPolicy, backoff_s
 from .queue import Queue
@@ -36,6 +36,12 @@ from .residency import Footprint, Resident
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
 
+STALL_S = 900.0
+"""A load that shows no sign of life for so long is broken off."""
+STAYS_S = 60.0
+"""A model that did not leave is not asked again so soon to make room for others."""
+NO_ROOM_SHOWN_S = 30.0
+"""How long a refusal for want of memory is shown: what it says is soon no longer true."""
 MOST_RETRY_S = 60
 """Nobody is told to come back later than that."""
 _NEWER = 0.2
@@ -49,7 +55,7 @@ class Life:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: Foreign,
         model: ModelInfo,
         policy: ModelPolicy,
         clock: Clock,
@@ -91,6 +97,17 @@ class Life:
         self._held_until = 0.0
         self._owner = anyio.CancelScope()
         self._load_asked = False
+        self._by_hand = False
+        """Somebody wants it loaded who does not wait for it."""
+        self._barred = False
+        self._stays_until = float("-inf")
+        self._refusal: CerberusError | None = None
+        """Why it did not leave when it was asked to."""
+        self._no_room = False
+        self._stalled = False
+        self._sign_at = 0.0
+        self.listed: ModelInfo | None = None
+        """What its backend said of it last, where that came while it was loaded."""
         self.evicted: list[tuple[str, str]] = []
         """Who left for the last load, and why."""
         self.cards: frozenset[str] | None = None
@@ -165,6 +182,8 @@ class Life:
         """
         if self.queue.try_enter():
             return None
+        if self._barred:
+            raise self._being_removed()
         began = self._clock.monotonic()
         self._refuse_while_backing_off()
         try:
@@ -200,21 +219,39 @@ class Life:
 
     def resident(self, footprint: Footprint) -> Resident | None:
         """What it is to those who make room; None while it takes none."""
-        if not self.model.managed or self.state not in ("ready", "draining"):
+        if not self.model.managed:
             return None
         now = self._clock.monotonic()
-        return Resident(
+        facts = Resident(
             model=self.model.id,
             footprint=footprint,
-            busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
             pinned=self.policy.pinned,
-            held_s=max(0.0, self._held_until - now),
-            idle_s=now - self._idle_since,
-            ready_s=now - self._ready_at,
+            stays=now < self._stays_until,
             reload_s=self.load_s,
             group=self.policy.group,
             exclusive=self.policy.exclusive,
         )
+        if self.state == "loading" and self._load_began is not None:
+            return attrs.evolve(facts, loading=True, wanted=self.wanted)
+        if self.state not in ("ready", "draining"):
+            return facts if self.model.loaded else None  # others use it, for all one knows
+        return attrs.evolve(
+            facts,
+            busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
+            held_s=max(0.0, self._held_until - now),
+            idle_s=now - self._idle_since,
+            ready_s=now - self._ready_at,
+        )
+
+    @property
+    def wanted(self) -> bool:
+        """Somebody waits for its load, or asked for it by hand."""
+        return self._by_hand or len(self.queue) > 0
+
+    @property
+    def leaving(self) -> bool:
+        """It was asked to leave, and has not yet, or refused to."""
+        return self._unload_asked or self.state == "draining"
 
     def explain(self, status: int, body: bytes) -> CerberusError | None:
         """The backend's words for a refusal; a fault of the backend explains nothing."""
@@ -232,6 +269,21 @@ class Life:
         self._unloaded.clear()
         self.ask_unload()
         await self._unloaded.wait()
+        if self._refusal is not None:
+            raise self._refusal
+
+    @asynccontextmanager
+    async def removed(self) -> AsyncIterator[None]:
+        """It is unloaded, and stays so, for the time of a block. Raises as `unload` does."""
+        self._barred = True
+        try:
+            if self.model.managed:
+                await self.unload()
+            self.queue.fail(self._being_removed())
+            yield
+        finally:
+            self._barred = False
+            self._wake.set()
 
     def ask_unload(self) -> None:
         """Unload as soon as nobody uses it; a load in progress is broken off."""
@@ -250,14 +302,16 @@ class Life:
 
     def ask_load(self) -> None:
         """Start loading without waiting for it."""
+        if self._barred:
+            raise self._being_removed()
         self._refuse_while_backing_off()
-        if self.state in ("unloaded", "failed"):
+        if self.state not in ("loading", "ready") or self._unload_asked:
             self._load_asked = True
             self._wake.set()
 
     @property
     def _wanted(self) -> bool:
-        return self._load_asked or len(self.queue) > 0
+        return not self._barred and (self._load_asked or len(self.queue) > 0)
 
     @property
     def _there(self) -> bool:
@@ -302,10 +356,15 @@ class Life:
     async def _until_wanted(self) -> None:
         while not (self._wanted or self._unload_asked):
             self._wake.clear()
-            await self._wake.wait()
+            await woken(self._wake, self._clock, NO_ROOM_SHOWN_S if self._no_room else None)
+            if self._no_room and not (self._wanted or self._unload_asked):
+                self._no_room = False
+                self._failure = None
+                self._set("unloaded")
 
     async def _load(self) -> bool:
-        self._load_asked = False
+        self._by_hand, self._load_asked = self._load_asked, False
+        self._refusal = None
         if self._unload_asked:
             self._unload_asked = False
             self.queue.fail(self._unloaded_meanwhile())
@@ -317,15 +376,18 @@ class Life:
         self._lost = None
         self._lost_event = asyncio.Event()
         self._failure = None
+        self._no_room = self._stalled = False
         self._progress = None
         self._load_began = None
         self.cards = None
         self._loaded_plan = self.policy.plan
         self._set("loading")
+        watching: asyncio.Task[None] | None = None
         try:
             with anyio.CancelScope() as self._loading:
                 async with self._admitted(self):
-                    self._load_began = began = self._clock.monotonic()
+                    self._load_began = self._sign_at = began = self._clock.monotonic()
+                    watching = asyncio.create_task(self._watch_load(self._loading))
                     self.endpoint = await self._backend.load(
                         self.model, self._loaded_plan, self._report
                     )
@@ -333,6 +395,7 @@ class Life:
         except NoRoom as error:
             # Told like any failed load, but no fault of the model's: the next may try at once.
             self._failure = error.message
+            self._no_room = True
             self._unload_asked = False
             self._set("failed")
             self._unloaded.set()
@@ -355,6 +418,16 @@ class Life:
             return False
         finally:
             scope, self._loading = self._loading, None
+            if watching is not None:
+                watching.cancel()
+        if self._stalled:
+            self._load_failed(
+                LoadFailed(
+                    f"{self.model.id} gave no sign of life for {STALL_S:.0f} s while it loaded",
+                    hint="The log of its server or engine may tell why.",
+                )
+            )
+            return False
         if self._unload_asked or self.endpoint is None or scope is None or scope.cancelled_caught:
             self.queue.fail(self._unloaded_meanwhile())
             await self._drop("unloaded")
@@ -375,8 +448,9 @@ class Life:
                 if self._lost is not None:
                     break
                 if self.in_flight == 0 and (self._unload_asked or self._idle_for_too_long()):
+                    self.queue.close()  # in the same step: nobody may come in any more
                     break
-                await self._wait(self._until_idle_limit())
+                await woken(self._wake, self._clock, self._until_idle_limit())
             tasks.cancel_scope.cancel()
         if self._lost is None:
             self._failures = 0
@@ -405,34 +479,27 @@ class Life:
         self._wake.set()
 
     async def _drop(self, then: ModelState) -> None:
+        """Have it leave. One that refuses stays counted, as others' models are."""
         self.queue.close()
         self._set("draining")
+        self._refusal = None
         try:
             await self._backend.unload(self.model)
         except Exception as error:  # noqa: BLE001 - foreign code; the state must go on
             _log.warning("unload_failed", model=self.model.id, error=str(error))
+            self._refusal = self._not_left(error)
+            self._failure = self._refusal.message
+            self._stays_until = self._clock.monotonic() + STAYS_S
         self.endpoint = None
-        self.left_at = self._clock.monotonic()
+        if self._refusal is None:
+            self.left_at = self._clock.monotonic()
         if self.model.managed:
-            self.model = attrs.evolve(self.model, state="unloaded")  # until it is listed anew
+            state: ModelState = "unloaded" if self._refusal is None else "ready"
+            self.model = attrs.evolve(self.listed or self.model, state=state)
+        self.listed = None
         self._unload_asked = False
         self._set(then)
         self._unloaded.set()
-
-    async def _wait(self, timeout: float | None) -> None:
-        """Until woken, or `timeout` seconds of the injected clock have passed."""
-        if timeout is None:
-            await self._wake.wait()
-            return
-        async with anyio.create_task_group() as tasks:
-
-            async def alarm() -> None:
-                await self._clock.sleep(timeout)
-                self._wake.set()
-
-            tasks.start_soon(alarm)
-            await self._wake.wait()
-            tasks.cancel_scope.cancel()
 
     def _until_idle_limit(self) -> float | None:
         if self.policy.ttl_s <= 0 or not self.model.managed:
@@ -461,10 +528,18 @@ class Life:
         usual, began = self._usual_load_s(self), self._load_began
         if usual is None or began is None:
             return usual
-        return max(0.0, usual - (self._clock.monotonic() - began))
+        left = usual - (self._clock.monotonic() - began)
+        return left if left > 0 else None
+
+    async def _watch_load(self, loading: anyio.CancelScope) -> None:
+        while (left := self._sign_at + STALL_S - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)
+        self._stalled = True
+        loading.cancel()
 
     def _report(self, progress: LoadProgress) -> None:
         self._progress = progress
+        self._sign_at = self._clock.monotonic()
         self.tell()
 
     def _set(self, state: ModelState) -> None:
@@ -485,7 +560,7 @@ class Life:
 
     def _refuse_while_backing_off(self) -> None:
         left = self._retry_at - self._clock.monotonic()
-        if self.state == "failed" and left > 0:
+        if self.state not in ("loading", "ready") and left > 0:
             self._refuse(left)
 
     def _retry_after_s(self) -> int:
@@ -493,6 +568,14 @@ class Life:
         load_s = self.load_s if self.state != "ready" else 0.0
         turns_s = len(self.queue) * (self._turn_s or 0.0) if self.queue.limit is not None else 0.0
         return min(max(1, math.ceil(load_s + turns_s)), MOST_RETRY_S)
+
+    def _not_left(self, error: Exception) -> CerberusError:
+        words = error.message if isinstance(error, CerberusError) else f"{error}"
+        hint = error.hint if isinstance(error, CerberusError) else None
+        return Unavailable(f"{self.model.id} did not leave memory: {words}", hint=hint)
+
+    def _being_removed(self) -> Unavailable:
+        return Unavailable(f"{self.model.id} is being deleted", code="unloaded")
 
     def _unloaded_meanwhile(self) -> Unavailable:
         error = Unavailable(f"{self.model.id} was unloaded before it was ready", code="unloaded")

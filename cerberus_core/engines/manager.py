@@ -16,6 +16,7 @@ from cerberus_core.values import Fit, ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
+from .foreign import Foreign
 from .lease import Lease, Waited
 from .life import Life
 from .memory import Memory
@@ -46,7 +47,7 @@ class Manager:
         rules: RoomRules | None = None,
     ) -> None:
         """`pools`: the memory there is; None: nobody looks at memory."""
-        self._backends = dict(backends)
+        self._backends = {name: Foreign(backend) for name, backend in backends.items()}
         self._policies = policies
         self._clock = clock
         self._tell = changed
@@ -105,7 +106,7 @@ class Manager:
                 self._parted.append(self._lives.pop(model_id))
         for name in gone:
             del self._backends[name]
-        self._backends.update(made)
+        self._backends |= {name: Foreign(backend) for name, backend in made.items()}
         self._catalog.forget([*gone, *made])
         self._name_all()
         self._retire_parted()
@@ -235,9 +236,8 @@ class Manager:
     async def remove(self, name: str) -> None:
         """Delete a model's files. Unloads it first."""
         life = await self._find(name)
-        if life.model.managed:
-            await life.unload()
-        await self._backends[life.model.backend].remove(life.model)
+        async with life.removed():
+            await self._backends[life.model.backend].remove(life.model)
         await self._refresh(fresh=True)
 
     async def plan(self, name: str) -> Plan:
@@ -317,8 +317,7 @@ class Manager:
         told = await self._catalog.models(fresh=fresh)
         self._retire_parted()
         listed = {model.id: self._as_left(model) for model in told.values()}
-        if listed == self._listed and self._lives.keys() == listed.keys():
-            return
+        changed = listed != self._listed or self._lives.keys() != listed.keys()
         self._listed = listed
         if self._tasks is None:
             raise Unavailable("Cerberus is shutting down")
@@ -341,11 +340,17 @@ class Manager:
                 self._tasks.start_soon(life.run, name=f"model {model.id}")
             elif life.state in ("unloaded", "failed") or not model.managed:
                 life.model = model
+            else:
+                life.listed = model
+            if model.loaded and model.managed and life.state in ("unloaded", "failed"):
+                self._memory.found(life)
         for model_id in [key for key in self._lives if key not in listed]:
             # A model whose file went away lives on while it is loaded.
             if self._lives[model_id].retire():
                 del self._lives[model_id]
-        self._name_all()
+                changed = True
+        if changed:
+            self._name_all()
 
     def _retire_parted(self) -> None:
         self._parted = [life for life in self._parted if not life.retire()]

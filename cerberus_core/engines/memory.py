@@ -9,12 +9,12 @@ import anyio.abc
 import anyio.to_thread
 import structlog
 
-from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
 from cerberus_core.values import Estimate, Eviction, Fit, LoadPlan, Plan, PoolInfo
 
 from . import fits
 from .footprints import HOST, Expected, Footprints
+from .foreign import Foreign
 from .life import Life
 from .pools import Pools, spread
 from .residency import Decision, Footprint, MakeRoom, Pool, Refuse, Wait, Want
@@ -31,7 +31,7 @@ class Memory:
 
     def __init__(
         self,
-        backends: Mapping[str, Backend],
+        backends: Mapping[str, Foreign],
         lives: Callable[[], Mapping[str, Life]],
         *,
         pools: Pools | None,
@@ -49,7 +49,11 @@ class Memory:
         self._unmeasured: set[str] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._room = Room(
-            lives, self._look, lambda model: self._expected.get(model, {}), rules=rules, clock=clock
+            lives,
+            lambda: self._look(fresh=True),
+            lambda model: self._expected.get(model, {}),
+            rules=rules,
+            clock=clock,
         )
 
     async def run(self) -> None:
@@ -64,7 +68,7 @@ class Memory:
         if not life.model.managed:
             yield
             return
-        want, _ = await self._want(life, await self._look())
+        want, _ = await self._want(life, await self._look(fresh=True))
         self._expected[life.model.id] = want.footprint
         life.load_s = self.usual_load_s(life) or life.load_s
         life.evicted = await self._room.admit(want)
@@ -99,7 +103,7 @@ class Memory:
 
     async def plan(self, life: Life) -> Plan:
         """What loading it would take and do, without doing it."""
-        pools = await self._look()
+        pools = await self._look(fresh=True)
         want, expected = await self._want(life, pools)
         decision = self._room.plan(want, pools)
         return _told(life, expected, decision, pools, self.usual_load_s(life))
@@ -147,8 +151,20 @@ class Memory:
         """The models in the way of its load, as far as they are waited for."""
         return self._room.waits_for(life.model.id)
 
-    async def _look(self) -> Sequence[Pool]:
-        return () if self._pools is None else await self._pools.look()
+    async def _look(self, *, fresh: bool = False) -> Sequence[Pool]:
+        return () if self._pools is None else await self._pools.look(fresh=fresh)
+
+    def found(self, life: Life) -> None:
+        """Others have loaded it at its server: it counts, as far as that tells what it takes."""
+        if life.model.id not in self._expected and self._tasks is not None:
+            self._expected[life.model.id] = {}
+            self._tasks.start_soon(self._measure_found, life)
+
+    async def _measure_found(self, life: Life) -> None:
+        taken = await self._taken(life)
+        if taken and life.model.loaded:
+            self._expected[life.model.id] = taken
+            self._room.changed()
 
     async def _want(
         self, life: Life, pools: Sequence[Pool], *, guess: bool = False
@@ -165,33 +181,39 @@ class Memory:
         except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
             _log.warning("estimate_failed", model=model.id, error=str(error))
         expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)
-        if not pools or model.loaded:  # others have loaded it: it takes nothing more
+        if not pools:
             expected = Expected({}, "unknown")
+        elif model.loaded:
+            expected = Expected(self._expected.get(model.id, {}), "learned")
         want = Want(
             model=model.id,
             footprint=expected.footprint,
             group=policy.group,
             exclusive=policy.exclusive,
             oversize=policy.oversize,
+            there=model.loaded,
         )
         return want, expected
 
+    async def _taken(self, life: Life) -> Footprint:
+        """What it has of each memory now; empty where nobody can tell."""
+        if self._pools is None:
+            return {}
+        backend = self._backends.get(life.model.backend)
+        try:
+            told = None if backend is None else await backend.taken(life.model)
+            if told is not None:
+                return spread(told, await self._pools.look())
+            return await self._pools.taken([] if backend is None else backend.processes(life.model))
+        except Exception as error:  # noqa: BLE001 - foreign code; nothing is learned
+            _log.warning("measure_failed", model=life.model.id, error=str(error))
+            return {}
+
     async def _measure(self, life: Life, load_s: float | None = None) -> None:
-        backend, model, plan = self._backends[life.model.backend], life.model, self._plan_of(life)
+        model, plan = life.model, self._plan_of(life)
         endpoint = life.endpoint
         now = self._clock.now()
-        try:
-            told = await backend.taken(model)
-            pids = backend.processes(model)
-        except Exception as error:  # noqa: BLE001 - foreign code; nothing is learned
-            _log.warning("measure_failed", model=model.id, error=str(error))
-            return
-        taken: Footprint = {}
-        if self._pools is not None:
-            if told is not None:
-                taken = spread(told, await self._pools.look())
-            else:
-                taken = await self._pools.taken(pids)
+        taken = await self._taken(life)
         if life.state != "ready" or life.endpoint is not endpoint:
             taken = {}  # some of it has left already
 

@@ -25,10 +25,14 @@ class Pools:
         self._monitor = monitor
         self.budget_mib = budget_mib
 
-    async def look(self) -> Sequence[Pool]:
-        """The host's memory first, then each card that tells its own."""
+    async def look(self, *, fresh: bool = False) -> Sequence[Pool]:
+        """The host's memory first, then each card that tells its own.
+
+        `fresh`: the cards are read now. Else their last reading may be some seconds old.
+        """
         host = await in_thread(host_pool, self.budget_mib)
-        return [host, *[pool for gpu in await self._gpus() if (pool := gpu_pool(gpu))]]
+        gpus = await self._gpus(fresh=fresh)
+        return [host, *[pool for gpu in gpus if (pool := gpu_pool(gpu))]]
 
     async def taken(self, pids: Sequence[int]) -> Footprint:
         """Of all pools; empty where none of the processes is there."""

@@ -33,7 +33,11 @@ class Resident:
     """Not all of its memory is seen as taken yet."""
     busy: bool = False
     """It answers somebody, or is about to."""
+    wanted: bool = True
+    """Of one that loads: somebody waits for it."""
     pinned: bool = False
+    stays: bool = False
+    """It was asked to leave a short time ago, and did not."""
     held_s: float = 0.0
     """Kept for so long, for a session's next turn: is waited for if nobody else will do."""
     idle_s: float = 0.0
@@ -55,6 +59,8 @@ class Want:
     exclusive: bool = False
     oversize: bool = False
     """It is loaded though it is larger than the memory there is; whoever can leaves for it."""
+    there: bool = False
+    """Others have loaded it at its server: what it takes is taken already, but not by us."""
 
 
 @attrs.frozen
@@ -83,6 +89,8 @@ class Wait:
     """Where waiting has taken too long: these are enough, and no more than that."""
     again_s: float | None = None
     """Seconds until the first of them is held no longer."""
+    missing: Footprint = attrs.field(factory=dict)
+    """MiB that one which may be larger than memory lacks even then."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,17 +115,18 @@ def decide(
     """What must happen for `want` to be loaded. Never touches a model in use."""
     others = [resident for resident in residents if resident.model != want.model]
     clashing = [other for other in others if clash(want, other)]
-    pinned = [other.model for other in clashing if other.pinned]
-    if pinned:
-        return Refuse(why=f"{_names(pinned)} is pinned and may not live beside it", missing={})
+    fixed = [other for other in clashing if other.pinned or other.stays]
+    if fixed:
+        return Refuse(why=f"{_fixed(fixed)} and may not live beside it", missing={})
     asked = _Room(want, others, pools, max_loaded)
-    movable = [other for other in others if not other.pinned]
+    movable = [other for other in others if not (other.pinned or other.stays)]
     missing: Footprint = {}
     if not asked.enough(movable):
         # How much of a load's memory is seen as taken already, nobody knows: look again after it.
-        loading = tuple(other.model for other in movable if other.loading)
+        loading = [other for other in movable if other.loading]
         if loading:
-            return Wait(loading)
+            unwanted = tuple(other.model for other in loading if not other.wanted)
+            return Wait(tuple(other.model for other in loading), unwanted)
         if not want.oversize or asked.too_many(movable):
             return _refusal(asked, movable)
         missing = asked.missing(movable)
@@ -131,10 +140,14 @@ def decide(
             tuple(_in_the_way(asked, clashing, movable, idle)),
             _in_the_end(asked, clashing, movable, idle),
             min((other.held_s for other in held), default=None),
+            missing,
         )
     leaving = _fewest(asked, forced, sorted(idle, key=_worth_keeping))
     if not leaving:
         return Go(missing)
+    coming = tuple(other.model for other in movable if other.loading)
+    if coming and not forced and attrs.evolve(asked, coming_seen=True).enough([]):
+        return Wait(coming)  # nobody need leave if what is on its way is seen as taken already
     leave = tuple((other.model, _reason(other, want, forced)) for other in leaving)
     return MakeRoom(leave, missing)
 
@@ -198,6 +211,8 @@ class _Room:
     others: list[Resident]
     pools: Sequence[Pool]
     max_loaded: int | None
+    coming_seen: bool = False
+    """Whether what is on its way into memory is seen as taken there."""
 
     def enough(self, leaving: Sequence[Resident]) -> bool:
         """Whether there is room once `leaving` have left."""
@@ -232,10 +247,12 @@ class _Room:
         return f"other programs hold {max(0, pool.total - pool.free - ours)} MiB of it"
 
     def _free(self, pool: Pool, leaving: Sequence[Resident]) -> int:
-        # What is on its way into memory is not seen there yet: count it as taken.
-        coming = sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving) if o.loading)
+        # What is on its way into memory may not be seen there yet: count it as taken.
+        staying = [] if self.coming_seen else self._staying(leaving)
+        coming = sum(o.footprint.get(pool.name, 0) for o in staying if o.loading)
         going = sum(o.footprint.get(pool.name, 0) for o in leaving if not o.loading)
-        return pool.free - coming + going
+        own = self.want.footprint.get(pool.name, 0) if self.want.there else 0
+        return pool.free - coming + going + own
 
     def _within(self, pool: Pool, leaving: Sequence[Resident]) -> int:
         return pool.budget - sum(o.footprint.get(pool.name, 0) for o in self._staying(leaving))
@@ -262,11 +279,11 @@ def _in_the_way(
 def _in_the_end(
     asked: _Room, clashing: list[Resident], movable: list[Resident], idle: list[Resident]
 ) -> tuple[str, ...]:
-    """Of those in use or held the fewest that have to leave: held ones before those in use, and
-    who has been there longest."""
-    loading = [other for other in movable if other.loading]
+    """Of those in the way the fewest that have to leave: loads that nobody waits for, held ones,
+    and then of those in use who has been there longest."""
+    loading = [other for other in movable if other.loading and other.wanted]
     busy = [other for other in movable if not (other in idle or other in loading)]
-    busy.sort(key=lambda other: (other.busy, -other.ready_s))
+    busy.sort(key=lambda other: (other.busy, not other.loading, -other.ready_s))
     forced = [other for other in clashing if other not in loading]
     leave = _fewest(asked, forced, [*sorted(idle, key=_worth_keeping), *busy])
     return tuple(other.model for other in busy if other in leave) if asked.enough(leave) else ()
@@ -274,15 +291,24 @@ def _in_the_end(
 
 def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:
     missing = asked.missing(movable)
-    pinned = [other.model for other in asked.others if other.pinned]
+    fixed = [other for other in asked.others if other.pinned or other.stays]
     if not missing:
-        return Refuse(why=f"{_names(pinned)} is pinned, and no more may be loaded", missing={})
+        return Refuse(why=f"{_fixed(fixed)}, and no more may be loaded", missing={})
     held = [asked.who_holds(pool, movable) for pool in asked.pools if pool.name in missing]
     parts = [f"{mib} MiB of {name}" for name, mib in sorted(missing.items())]
     why = f"{' and '.join(parts)} are missing even with every other model unloaded"
-    if pinned:
-        why += f" but the pinned {_names(pinned)}"
+    if fixed:
+        why += f"; {_fixed(fixed)}"
     return Refuse(why="; ".join([why, *held]), missing=missing)
+
+
+def _fixed(models: Sequence[Resident]) -> str:
+    pinned = [other.model for other in models if other.pinned]
+    stay = [other.model for other in models if not other.pinned]
+    parts = [f"{_names(pinned)} is pinned"] if pinned else []
+    if stay:
+        parts.append(f"{_names(stay)} did not leave when asked to")
+    return ", ".join(parts)
 
 
 def _reason(other: Resident, want: Want, forced: list[Resident]) -> str:

@@ -12,12 +12,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-import anyio
 import attrs
 import structlog
 
 from cerberus_core.errors import NoRoom
-from cerberus_core.platform import Clock
+from cerberus_core.platform import Clock, woken
 
 from .residency import (
     Decision,
@@ -62,6 +61,16 @@ class Tenant(Protocol):
         ...
 
     def ask_unload(self) -> None: ...
+
+    @property
+    def wanted(self) -> bool:
+        """Of one that loads: somebody waits for it."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """It was asked to leave, and has not yet, or refused to."""
+        ...
 
     def tell(self) -> None:
         """Something about it has changed that is worth telling."""
@@ -130,8 +139,10 @@ class Room:
     def changed(self) -> None:
         """Somebody came or went, for whatever reason."""
         here = set(self._residents())
+        tenants = self._tenants()
+        # One that refused to leave is waited for no longer.
+        self._leaving = {m for m in self._leaving & here if m in tenants and tenants[m].leaving}
         if self._here - here:
-            self._leaving &= here
             self._settled_at = self._clock.monotonic()
         self._here = here
         self.fell_idle()
@@ -147,13 +158,13 @@ class Room:
 
     def plan(self, want: Want, pools: Sequence[Pool]) -> Decision:
         """What would happen to `want` now. Nothing is done."""
-        return self._decide(want, pools)
+        return self._hopeless(want, pools) or self._decide(want, pools)
 
     async def run(self) -> None:
         """Decide, as often as something changes. Until cancelled."""
         while True:
             self._wake.clear()
-            await self._pause(await self._step() if self._tickets else None)
+            await woken(self._wake, self._clock, await self._step() if self._tickets else None)
 
     async def _step(self) -> float | None:
         """Serve whom one can; the seconds after which to look again."""
@@ -255,7 +266,9 @@ class Room:
         for model, tenant in self._tenants().items():
             promised = self._promised.get(model)
             if promised is not None:
-                residents[model] = Resident(model=model, footprint=promised, loading=True)
+                residents[model] = Resident(
+                    model=model, footprint=promised, loading=True, wanted=tenant.wanted
+                )
                 continue
             resident = tenant.resident(self._footprint(model))
             if resident is not None:
@@ -272,20 +285,6 @@ class Room:
     def _hopeless(self, want: Want, pools: Sequence[Pool]) -> Refuse | None:
         residents = self._residents().values()
         return hopeless(want, residents, pools, max_loaded=self._rules.max_loaded)
-
-    async def _pause(self, seconds: float | None) -> None:
-        if seconds is None:
-            await self._wake.wait()
-            return
-        async with anyio.create_task_group() as tasks:
-
-            async def alarm() -> None:
-                await self._clock.sleep(seconds)
-                self._wake.set()
-
-            tasks.start_soon(alarm)
-            await self._wake.wait()
-            tasks.cancel_scope.cancel()
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:

@@ -178,6 +178,11 @@ class Ledger:
         """Readings are needed: somebody is answered, or waits for a final share."""
         return any(not use.settled for use in self._uses)
 
+    @property
+    def settling(self) -> bool:
+        """Somebody's record waits for the next reading."""
+        return any(use.ended is not None and not use.settled for use in self._uses)
+
     def begin(self, counted: Counted, cards: Set[str] | None = None) -> Use | None:
         """A request begins to use a model that runs here; None where nothing is metered.
 
@@ -194,6 +199,7 @@ class Ledger:
         """A use has ended; where no reading comes any more, this is all."""
         if self._closed:
             use.settle(sure=False)
+        self._wake()
 
     def idle_w(self, source: str) -> float | None:
         """What the source draws while nobody is answered; None until it was learned."""

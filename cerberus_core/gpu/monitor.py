@@ -9,11 +9,11 @@ import structlog
 
 from cerberus_core.errors import CerberusError
 from cerberus_core.interfaces import EnergyMeter, GPUVendor
-from cerberus_core.platform import Clock
+from cerberus_core.platform import Clock, woken
 from cerberus_core.values import GPU, Availability, EnergyReading, GPUSnapshot, MeterReport
 
 from .integrate import Integrator, Sample
-from .ledger import Kind, Ledger, Reading
+from .ledger import WAIT_S, Kind, Ledger, Reading
 from .reader import Reader
 
 READ_LIMIT_S = 2.0
@@ -107,10 +107,20 @@ class Monitor:
         while True:
             if self.ledger.busy:
                 await self.refresh()
-                await self._clock.sleep(self._active_interval_s)
+                await self._until_next()
             else:
                 self._wake.clear()
                 await self._wake.wait()
+
+    async def _until_next(self) -> None:
+        """Until a reading is due: by the interval, or because a record waits for it."""
+        began = self._clock.monotonic()
+        while (left := began + self._active_interval_s - self._clock.monotonic()) > 0:
+            if self.ledger.settling:
+                await self._clock.sleep(min(left, WAIT_S))
+                return
+            self._wake.clear()
+            await woken(self._wake, self._clock, left)
 
     async def aclose(self) -> None:
         """No more readings; who waits for a share gets what is known."""

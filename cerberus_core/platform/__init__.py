@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from .clock import Clock, SystemClock
+    from .clock import Clock, SystemClock, woken
     from .deadline import Deadline
     from .locks import FileLock
     from .paths import Folders, folders
@@ -31,12 +31,13 @@ __all__ = [
     "in_daemon_thread",
     "spawn",
     "tail",
+    "woken",
 ]
 
 __getattr__ = on_first_use(
     __name__,
     {
-        "clock": ("Clock", "SystemClock"),
+        "clock": ("Clock", "SystemClock", "woken"),
         "deadline": ("Deadline",),
         "locks": ("FileLock",),
         "paths": ("Folders", "folders"),

@@ -2,7 +2,10 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Clock(Protocol):
@@ -29,3 +32,19 @@ class SystemClock:
         import asyncio
 
         await asyncio.sleep(seconds)
+
+
+async def woken(event: "asyncio.Event", clock: Clock, within_s: float | None) -> None:
+    """Until `event` is set, or `within_s` seconds of `clock` have passed; None: for ever."""
+    if within_s is None or event.is_set():
+        await event.wait()
+        return
+    import asyncio
+
+    alarm = asyncio.ensure_future(clock.sleep(within_s))
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((alarm, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        alarm.cancel()
+        waiting.cancel()

@@ -67,7 +67,7 @@ async def test_what_is_missing_and_who_holds_it_is_told(
         answer = await box.http.post("/v1/chat/completions", json=ask("ollama/keeper:1b"))
         assert answer.status_code == 200
         words, later = await refused("ollama/other:1b")
-        assert "but the pinned ollama/keeper:1b" in words
+        assert "ollama/keeper:1b is pinned" in words
         assert later is None
         async with openai.AsyncOpenAI(
             base_url=f"{box.url}/v1", api_key=box.token, max_retries=0

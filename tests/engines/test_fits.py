@@ -37,7 +37,7 @@ class House:
         self.backend = backend
         self.looks = 0
 
-    async def look(self) -> Sequence[Pool]:
+    async def look(self, *, fresh: bool = False) -> Sequence[Pool]:
         self.looks += 1
         used = sum(int(model.removeprefix("toy/").partition("-")[0]) for model in self.loaded)
         return [Pool(name="host", total=1000, free=1000 - used, budget=1000)]

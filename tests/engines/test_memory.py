@@ -38,7 +38,7 @@ class Telling(ToyBackend):
         self.mib = 7
         await super().unload(model)
 
-    async def look(self) -> Sequence[Pool]:
+    async def look(self, *, fresh: bool = False) -> Sequence[Pool]:
         return [Pool(name="host", total=1000, free=1000, budget=1000)]
 
 

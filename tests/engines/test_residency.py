@@ -177,6 +177,8 @@ residents = st.lists(
         model=st.sampled_from("abcdef"),
         footprint=footprints,
         loading=st.booleans(),
+        wanted=st.booleans(),
+        stays=st.booleans(),
         busy=st.booleans(),
         pinned=st.booleans(),
         held_s=st.sampled_from([0.0, 5.0]),
@@ -218,7 +220,8 @@ def test_what_holds_for_every_state(
     if isinstance(decision, MakeRoom):
         gone = [by_name[model] for model, _ in decision.leave]
         assert gone
-        assert not any(each.busy or each.pinned or each.loading or each.held_s for each in gone)
+        assert not any(each.busy or each.loading or each.held_s for each in gone)
+        assert not any(each.pinned or each.stays for each in gone)
         after = [each for each in here if each not in gone]
         freed = tuple(
             attrs.evolve(
@@ -242,7 +245,8 @@ def test_what_holds_for_every_state(
         assert all(each.busy or each.loading or each.held_s for each in named)
         # Of those who have to leave in the end none is spared for nothing.
         in_the_end = [by_name[model] for model in decision.leave]
-        assert all((each.busy or each.held_s) and not each.pinned for each in in_the_end)
+        assert not any(each.pinned or each.stays for each in in_the_end)
+        assert not any(each.loading and each.wanted for each in in_the_end)
         assert set(decision.leave) <= set(decision.busy)
         # Once they are done and idle, it is not a matter of waiting any more.
         done = [attrs.evolve(each, busy=False, loading=False, held_s=0.0) for each in here]
@@ -286,7 +290,9 @@ def test_one_that_may_be_larger_than_memory_gets_what_there_can_be() -> None:
     assert leaving(room) == ["idle"]
     assert isinstance(room, MakeRoom)
     assert room.missing == {"host": 20_000 - 8_800}
-    assert decide(big, [idle, busy], [host(8_200)]) == Wait(("busy",), ("busy",))
+    assert decide(big, [idle, busy], [host(8_200)]) == Wait(
+        ("busy",), ("busy",), missing={"host": 11_000}
+    )
     assert isinstance(decide(want(20_000), [], [host(9_000)]), Refuse)
     assert decide(want(400, oversize=True), [], [host(9_000)]) == Go()
     assert isinstance(decide(big, [pinned], [host(9_000)], max_loaded=1), Refuse), "rules hold"
@@ -298,5 +304,5 @@ def test_only_rules_refuse_one_that_may_be_larger(
 ) -> None:
     decision = decide(attrs.evolve(asked, oversize=True), here, memory)
     assert not isinstance(decision, Refuse) or any(
-        each.pinned and clash(asked, each) for each in here
+        (each.pinned or each.stays) and clash(asked, each) for each in here
     )

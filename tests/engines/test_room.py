@@ -35,6 +35,12 @@ class Paper:
     def tell(self) -> None:
         self.told += 1
 
+    wanted = True
+
+    @property
+    def leaving(self) -> bool:
+        return self.asked > 0
+
     def done(self) -> None:
         """Its last request has ended."""
         self.facts["busy"] = False

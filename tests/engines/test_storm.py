@@ -85,7 +85,7 @@ class Tight(ToyBackend):
         self.users.pop(model_id, None)
         super().crash(model_id, reason, crashed=crashed)
 
-    async def look(self) -> Sequence[Pool]:
+    async def look(self, *, fresh: bool = False) -> Sequence[Pool]:
         await asyncio.sleep(0)
         unseen = sum(mib for model, mib in self.used.items() if model not in self.seen)
         free = TOTAL - self.taken_mib() + unseen

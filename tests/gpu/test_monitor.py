@@ -372,6 +372,27 @@ async def test_a_record_waits_a_second_at_most_for_a_meter_that_is_lost() -> Non
     assert not made.ledger.busy
 
 
+async def test_no_record_waits_for_a_long_interval() -> None:
+    clock, shares = FakeClock(), list[Share]()
+    cards = Cards(card(energy_j=0.0))
+    made = monitor(clock, cards, active_interval_s=60.0)
+    await learned(clock, made, idle=lambda _: None)
+    async with running(made):
+        for _ in range(5):
+            await clock.advance(1)  # the first readings
+            await asyncio.sleep(0.01)
+        use = made.ledger.begin(Answer())
+        assert use is not None
+        await asyncio.sleep(0.05)  # a reading, in its thread
+        await clock.advance(3)
+        cards.change(energy_j=100.0)
+        use.end(5, shares.append)
+        await clock.advance(1)
+        with anyio.fail_after(5):
+            await until(lambda: bool(shares))
+        assert clock.monotonic() < 20
+
+
 async def test_at_the_end_of_the_daemon_a_record_gets_what_is_known() -> None:
     shares = list[Share]()
     made = await losing(FakeClock(), shares)

@@ -62,9 +62,7 @@ def _card(module: Any, handle: Any) -> tuple[str, Told]:
     address = str(module.amdsmi_get_gpu_device_bdf(handle)).lower()
     count = _asked(module.amdsmi_get_energy_count, handle)
     listed = _asked(module.amdsmi_get_gpu_process_list, handle)
-    processes: dict[int, int | None] | None = None
-    if listed is not None:
-        processes = {int(one["pid"]): int(one["memory_usage"]["vram_mem"]) >> 20 for one in listed}
+    processes = None if listed is None else dict(map(_process, listed))
     return address, Told(
         # The resolution is in microjoules.
         energy_j=count["energy_accumulator"] * count["counter_resolution"] / 1e6
@@ -72,6 +70,15 @@ def _card(module: Any, handle: Any) -> tuple[str, Told]:
         else None,
         processes=processes,
     )
+
+
+def _process(row: Any) -> tuple[int, int | None]:
+    """(pid, MiB); the driver writes N/A for what it doesn't know."""
+    try:
+        return int(row["pid"]), int(row["memory_usage"]["vram_mem"]) >> 20
+    except (ValueError, TypeError, KeyError):
+        pid = row.get("pid") if isinstance(row, dict) else None
+        return pid if isinstance(pid, int) else 0, None
 
 
 def _asked(call: Any, *arguments: Any) -> Any:

@@ -154,6 +154,24 @@ def test_the_library_adds_energy_and_processes(sysfs: Path) -> None:
     assert library.log == ["init", "shut down"]
 
 
+def test_a_process_whose_memory_is_not_told_costs_nothing_else(sysfs: Path) -> None:
+    library = Library()
+    rows = [
+        {"pid": 99, "memory_usage": {"vram_mem": "N/A"}},
+        {"pid": 98, "memory_usage": {"vram_mem": 1 << 30}},
+        {"pid": 97},
+    ]
+    library.amdsmi_get_gpu_process_list = lambda _: rows  # type: ignore[method-assign]
+    made = vendor(sysfs, Smi(library))
+    one, _ = made.read()
+    assert (one.energy_j, one.processes) == (
+        pytest.approx(30.6),
+        {99: None, 98: 1024, 97: None},
+    )
+    made.close()
+    assert library.log == ["init", "shut down"]
+
+
 def test_a_library_that_fails_leaves_the_kernels_files_and_is_opened_anew(sysfs: Path) -> None:
     library = Library()
     made = vendor(sysfs, Smi(library))

@@ -76,12 +76,12 @@ class Ollama(Backend):
         if model.managed:
             try:
                 await self._keep(model, plan.gpu_layers)
+                there = (await self._loaded()).get(model.name)
             except Refused as error:
                 raise _failed(model, error) from None
             except BaseException:
                 await self._leave_nothing(model)
                 raise
-            there = (await self._loaded()).get(model.name)
             ctx = there.ctx if there is not None else None
         return Endpoint(
             base_url=f"{self._server.url}/v1",

@@ -14,7 +14,9 @@ export function stateOf(model: ModelInfo): { tone: Tone; word: string } {
     case "ready":
       return { tone: "ok", word: words.ready };
     case "loading":
-      return { tone: "run", word: words.loading };
+      return model.waits_for.length
+        ? { tone: "wait", word: words.waiting }
+        : { tone: "run", word: words.loading };
     case "draining":
       return { tone: "wait", word: words.draining };
     case "failed":

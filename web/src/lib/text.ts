@@ -55,6 +55,7 @@ export const text = {
     state: {
       ready: "Ready",
       loading: "Loading",
+      waiting: "Waiting",
       unloaded: "Unloaded",
       draining: "Draining",
       failed: "Failed",
