@@ -17,6 +17,7 @@ from cerberus_core.platform import Clock
 from cerberus_core.values import ModelInfo, Record
 
 from . import body, sse
+from .admission import Admission
 from .answers import JSON_TYPE, error_body, error_event, error_value, status_of
 from .assemble import Assembler
 from .clients import Clients
@@ -53,8 +54,9 @@ class Relay:
         clock: Clock,
         energy: Ledger | None = None,
         session: str | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """`session`: the request is a turn of it."""
+        """`session`: the request is a turn of it. `admission`: of a gateway key."""
         self._parsed = parsed
         self._live = live
         self._facts = live.facts
@@ -71,6 +73,7 @@ class Relay:
         self._upstream: Answer | None = None
         self._waited = _NO_WAIT
         self._session = session
+        self._admission = admission
         self._started = False
         self.status: int | None = None
         self.error: str | None = None
@@ -97,6 +100,7 @@ class Relay:
             model=lease.model.id if lease else live.model,
             backend=lease.model.backend if lease else None,
             client=live.client,
+            key_id=live.key_id,
             session_id=self._session,
             local=lease.endpoint.local if lease else None,
             path=self._parsed.path,
@@ -118,6 +122,8 @@ class Relay:
     # The steps.
 
     async def _answer(self) -> None:
+        if self._admission is not None:
+            await self._admission.enter(self._parsed.model)
         try:
             # Kept on self at once: a cancellation right after must find it to release it.
             self._lease = self._manager.try_acquire(

@@ -27,7 +27,7 @@ from .models import (
 )
 from .notices import Notice
 from .plugins import PluginReport
-from .usage import Aggregate, LiveRequest, Record
+from .usage import Aggregate, KeyAggregate, LiveRequest, Record, Sums
 
 __all__ = [
     "GPU",
@@ -43,6 +43,7 @@ __all__ = [
     "Fit",
     "GPUSnapshot",
     "Gone",
+    "KeyAggregate",
     "LiveRequest",
     "LoadPlan",
     "LoadProgress",
@@ -56,5 +57,6 @@ __all__ = [
     "Problem",
     "PullProgress",
     "Record",
+    "Sums",
     "new_id",
 ]

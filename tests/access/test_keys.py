@@ -23,6 +23,7 @@ from cerberus_core.errors import AccessDenied, BadRequest, Forbidden, LimitReach
 from cerberus_core.store import Database, database
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import ModelInfo
+from tests.disks import fill, small_disk_at
 
 NOW = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
 HERE = ModelInfo(id="llamacpp/qwen", backend="llamacpp", name="qwen")
@@ -452,6 +453,30 @@ async def test_a_locked_file_makes_no_key_keeps_limits_and_a_revoked_one_shut(
     assert [one.key.name for one in again.all()] == ["laptop"]
     with pytest.raises(LimitReached):
         again.begin(again.admit(token.encode()), HERE, 1, 1)
+
+
+async def until_it_is_full(keys: Keys) -> None:
+    for number in range(100):
+        await made(keys, name=f"key {number}", models=("m" * 4000,))
+
+
+async def test_a_full_disk_makes_no_key_and_keeps_limits_and_what_was_spent(
+    tmp_path: Path,
+) -> None:
+    with small_disk_at(tmp_path / "small", kib=256):
+        file = tmp_path / "small" / "state.sqlite"
+        keys = await keys_in(file)
+        token, account = await made(keys, ("requests", "day", 1))
+        ballast = await in_thread(fill, file.parent)
+        with pytest.raises(Unavailable, match="can't be written"):
+            await until_it_is_full(keys)
+        keys.begin(account.principal, HERE, 1, 1)
+        with pytest.raises(LimitReached):
+            keys.begin(keys.admit(token.encode()), HERE, 1, 1)
+        await in_thread(ballast.unlink)
+        assert await keys.flush()
+        kept = (await keys_in(file)).find(account.key.id)
+        assert kept.in_period("day", NOW).requests == 1
 
 
 @pytest.mark.parametrize(
