@@ -12,6 +12,7 @@ COMMANDS = {
     "chat": "chat",
     "models": "models",
     "usage": "usage",
+    "keys": "keys",
     "plugins": "plugins",
     "config": "config",
     "token": "token",
