@@ -1,6 +1,6 @@
 """One key's books: what it has spent, and what its running requests have reserved."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import get_args
 
 import attrs
@@ -37,6 +37,8 @@ class Account:
         self.last_used_at = last_used_at
         self.unwritten: set[str] = set()
         """Periods whose amounts have changed since they were written down."""
+        self._today: date | None = None
+        self._names: tuple[str, ...] = ()
         self.change(key)
 
     def change(self, key: Key) -> None:
@@ -66,15 +68,36 @@ class Account:
                 return refusal
         self.last_used_at = now
         if anew:
-            self.book(now, Amounts(requests=1))
-        held = Amounts(tokens=ask.tokens, money=ask.money or 0.0, joules=ask.joules)
-        return Reservation(self, held, now)
+            self.book(now, requests=1)
+        return Reservation(self, ask, now)
 
-    def book(self, now: datetime, amounts: Amounts) -> None:
-        for per in _PERIODS:
-            name = period(per, now)
-            self.spent[name] = self.spent.get(name, NOTHING).plus(amounts)
-            self.unwritten.add(name)
+    def book(
+        self,
+        now: datetime,
+        *,
+        requests: int = 0,
+        tokens: int = 0,
+        money: float = 0.0,
+        joules: float = 0.0,
+    ) -> None:
+        """Count it as spent, in the day and month of `now`."""
+        for name in self.names(now):
+            amounts = self.spent.get(name)
+            if amounts is None:
+                amounts = self.spent[name] = Amounts()
+            amounts.requests += requests
+            amounts.tokens += tokens
+            amounts.money += money
+            amounts.joules += joules
+        self.unwritten.update(self._names)
+
+    def names(self, now: datetime) -> tuple[str, ...]:
+        """Of the periods that `now` is in."""
+        today = now.date()
+        if today != self._today:
+            self._today = today
+            self._names = tuple(period(per, now) for per in _PERIODS)
+        return self._names
 
     def in_period(self, per: Per, now: datetime) -> Amounts:
         return self.spent.get(period(per, now), NOTHING)
@@ -89,7 +112,7 @@ class Account:
 
         What is reserved counts as spent: after a crash nobody knows better.
         """
-        current = {period(per, now) for per in _PERIODS}
+        current = self.names(now)
         rows = []
         for name in sorted(self.unwritten):
             amounts = self.spent.get(name, NOTHING)
@@ -103,14 +126,17 @@ class Account:
 class Reservation:
     """Of one running request. Ends with `settle`, and then `settle_joules`."""
 
-    def __init__(self, account: Account, held: Amounts, now: datetime) -> None:
+    def __init__(self, account: Account, held: Ask, now: datetime) -> None:
         self._account = account
         self._held = held
         self._open = True
         self._metered = False
         account.running += 1
-        account.reserved = account.reserved.plus(held)
-        account.unwritten.update(period(per, now) for per in _PERIODS)
+        reserved = account.reserved
+        reserved.tokens += held.tokens
+        reserved.money += held.money or 0.0
+        reserved.joules += held.joules
+        account.unwritten.update(account.names(now))
 
     def settle(self, now: datetime, *, tokens: int = 0, money: float = 0.0) -> None:
         """It is over; it took so much. Harmless twice."""
@@ -119,20 +145,14 @@ class Reservation:
         self._open = False
         account, held = self._account, self._held
         account.running -= 1
-        self._give_back(tokens=held.tokens, money=held.money)
-        account.book(now, Amounts(tokens=tokens, money=money))
+        account.reserved.tokens -= held.tokens
+        account.reserved.money = max(0.0, account.reserved.money - (held.money or 0.0))
+        account.book(now, tokens=tokens, money=money)
 
     def settle_joules(self, now: datetime, joules: float) -> None:
         """What the meters say, which may come later. Harmless twice."""
         if not self._metered:
             self._metered = True
-            self._give_back(joules=self._held.joules)
-            self._account.book(now, Amounts(joules=joules))
-
-    def _give_back(self, *, tokens: int = 0, money: float = 0.0, joules: float = 0.0) -> None:
-        reserved = self._account.reserved
-        self._account.reserved = Amounts(
-            tokens=reserved.tokens - tokens,
-            money=max(0.0, reserved.money - money),
-            joules=max(0.0, reserved.joules - joules),
-        )
+            reserved = self._account.reserved
+            reserved.joules = max(0.0, reserved.joules - self._held.joules)
+            self._account.book(now, joules=joules)
