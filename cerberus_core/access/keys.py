@@ -180,7 +180,8 @@ class Keys:
     async def flush(self) -> bool:
         """Write down what isn't yet; False if that could not be."""
         async with self._one_writer:
-            return await self._forget_removed() and await self._write_books()
+            forgotten = await self._forget_removed()
+            return await self._write_books() and forgotten
 
     async def _forget_removed(self) -> bool:
         gone = [(key_id,) for key_id in self._removed]

@@ -365,6 +365,7 @@ async def test_a_restart_keeps_keys_and_spending_and_forgets_what_was_revoked(fi
     keys = await keys_in(file)
     token, account = await made(keys, ("requests", "total", 2), models=("llamacpp/*",))
     gone, removed = await made(keys, name="gone")
+    unused, _ = await made(keys, name="unused")
     for _ in range(2):
         reservation = keys.begin(account.principal, HERE, 10, 20)
         reservation.settle(NOW, tokens=25)
@@ -375,6 +376,7 @@ async def test_a_restart_keeps_keys_and_spending_and_forgets_what_was_revoked(fi
     again = await keys_in(file)
     principal = again.admit(token.encode())
     assert principal.name == "renamed"
+    again.admit(unused.encode())
     kept = again.account(principal)
     assert kept.key == attrs.evolve(account.key, name="renamed")
     assert kept.in_period("day", NOW) == Amounts(requests=2, tokens=50, joules=3.0)
