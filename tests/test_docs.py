@@ -13,7 +13,7 @@ import typer
 
 from cerberus_core import cli, hookspecs
 from cerberus_core.cli.parser import root
-from cerberus_core.config import Config, ModelSettings
+from cerberus_core.config import Config, ModelPrice, ModelSettings
 from cerberus_core.interfaces import backend, gpu
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -104,7 +104,11 @@ def _written(value: Any) -> str:
 
 def test_every_setting_is_listed_with_its_default() -> None:
     rows = re.findall(r"^\| `([\w.<>]+)` \| (\S+) \| .+ \|$", page("config.md"), re.MULTILINE)
-    expected = [*settings(Config), *settings(ModelSettings, "models.<id>.")]
+    expected = [
+        *settings(Config),
+        *settings(ModelSettings, "models.<id>."),
+        *settings(ModelPrice, "prices.<id>."),
+    ]
     assert sorted(rows) == sorted(expected)
 
 

@@ -1,7 +1,7 @@
 """Requests, running and finished, and their sums."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio.to_thread
 import attrs
@@ -9,7 +9,7 @@ from litestar import Controller, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from cerberus_core.errors import NotFound
-from cerberus_core.values import Aggregate, LiveRequest, Record
+from cerberus_core.values import Aggregate, KeyAggregate, LiveRequest, Record
 
 from .services import Given
 
@@ -26,6 +26,9 @@ class Requests:
 class Usage:
     since: datetime
     models: list[Aggregate]
+    """Empty where it was asked for by key."""
+    keys: list[KeyAggregate]
+    """Empty where it was not."""
     price_per_kwh: float | None = None
     """What electricity costs, where it is set."""
     currency: str = "EUR"
@@ -55,17 +58,28 @@ class RequestsController(Controller):
             )
         return record
 
-    @get("/usage", summary="Usage by model")
-    async def usage(self, services: Given, since: FromQuery[datetime | None] = None) -> Usage:
-        """Sums and means by model; the last 30 days unless `since` is given."""
+    @get("/usage", summary="Usage by model or by key")
+    async def usage(
+        self,
+        services: Given,
+        since: FromQuery[datetime | None] = None,
+        by: FromQuery[Literal["model", "key"]] = "model",
+    ) -> Usage:
+        """Sums and means; the last 30 days unless `since` is given."""
         start = since or services.clock.now() - timedelta(days=30)
         if start.tzinfo is None:
             start = start.replace(tzinfo=UTC)
-        models = await anyio.to_thread.run_sync(services.store.aggregate, start)
+        models: list[Aggregate] = []
+        keys: list[KeyAggregate] = []
+        if by == "key":
+            keys = await anyio.to_thread.run_sync(services.store.aggregate_keys, start)
+        else:
+            models = await anyio.to_thread.run_sync(services.store.aggregate, start)
         energy = services.settings.config.energy
         return Usage(
             since=start,
             models=models,
+            keys=keys,
             price_per_kwh=energy.price_per_kwh,
             currency=energy.currency,
         )

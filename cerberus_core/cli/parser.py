@@ -13,6 +13,7 @@ COMMANDS = {
     "models": "models",
     "usage": "usage",
     "why": "why",
+    "keys": "keys",
     "plugins": "plugins",
     "config": "config",
     "token": "token",

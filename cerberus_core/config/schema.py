@@ -145,6 +145,16 @@ class ModelSettings:
 
 
 @attrs.frozen(kw_only=True)
+class ModelPrice:
+    """`[prices."provider/model"]`, or a pattern: money for a million tokens; unset: unknown."""
+
+    input: float | None = attrs.field(default=None, validator=rules.price())
+    output: float | None = attrs.field(default=None, validator=rules.price())
+    cached: float | None = attrs.field(default=None, validator=rules.price())
+    """Of the prompt, what the provider had in its cache; unset: as `input`."""
+
+
+@attrs.frozen(kw_only=True)
 class Config:
     default_model: str | None = attrs.field(
         default=None, validator=rules.word("the name of a model, such as llamacpp/qwen")
@@ -161,6 +171,7 @@ class Config:
     energy: EnergyConfig = attrs.field(factory=EnergyConfig)
     usage: UsageConfig = attrs.field(factory=UsageConfig)
     models: dict[str, ModelSettings] = attrs.field(factory=dict)
+    prices: dict[str, ModelPrice] = attrs.field(factory=dict)
     plugins: dict[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)
     """As written; each plugin's own class gives them their types. May hold keys."""
 

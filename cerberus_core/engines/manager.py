@@ -202,6 +202,11 @@ class Manager:
         life = self._lives.get(self._names.get(name, ""))
         return life.info() if life is not None else None
 
+    def listed(self, name: str) -> ModelInfo | None:
+        """A model as its backend listed it, without its state; None where there is none."""
+        life = self._lives.get(self._names.get(name, ""))
+        return life.model if life is not None else None
+
     async def load(self, name: str, *, wait: bool = True) -> ModelInfo:
         """Load a model; without `wait`, only start it."""
         life = await self._find(name)

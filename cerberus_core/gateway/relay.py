@@ -11,12 +11,13 @@ import asyncio
 from typing import Any
 
 from cerberus_core.engines import Lease, Manager, Waited
-from cerberus_core.errors import BadRequest, CerberusError, UpstreamFailed
+from cerberus_core.errors import BadRequest, CerberusError, Forbidden, UpstreamFailed
 from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
 from cerberus_core.values import Record, Tried
 
 from . import sse
+from .admission import Admission
 from .attempt import Attempt
 from .client import LEAST_S, Client
 from .clients import Clients
@@ -49,9 +50,11 @@ class Relay:
         energy: Ledger | None = None,
         session: str | None = None,
         patience_s: float | None = None,
+        admission: Admission | None = None,
     ) -> None:
         """`session`: the request is a turn of it. `patience_s`: so long the client waits for a
-        local model before another may answer; None: what the settings say.
+        local model before another may answer; None: what the settings say. `admission`: of a
+        gateway key.
         """
         self._parsed = parsed
         self._live = live
@@ -69,6 +72,7 @@ class Relay:
         self._waited = _NO_WAIT
         self._session = session
         self._patience_s = patience_s
+        self._admission = admission
         self._tried: list[Tried] = []
 
     async def run(self) -> None:
@@ -88,6 +92,7 @@ class Relay:
             asked=self._asked(),
             backend=lease.model.backend if lease else None,
             client=live.client,
+            key_id=live.key_id,
             session_id=self._session,
             local=lease.endpoint.local if lease else None,
             path=self._parsed.path,
@@ -116,9 +121,11 @@ class Relay:
                 await self._try(name, others)
                 return
             except CerberusError as error:
+                # A key may not use every fallback: one that it may comes later.
+                goes_on = gives_way(error) or (bool(self._tried) and isinstance(error, Forbidden))
                 if others is None:
                     others = list(self._manager.fallbacks(name))
-                if not others or self.client.answered or not gives_way(error):
+                if not others or self.client.answered or not goes_on:
                     raise
                 self._give_up(name, error)
                 name = others.pop(0)
@@ -133,6 +140,8 @@ class Relay:
 
     async def _try(self, name: str, others: list[str] | None) -> None:
         parsed, manager, client = self._parsed, self._manager, self.client
+        if self._admission is not None:
+            await self._admission.enter(name)
         try:
             # Kept on self at once: a cancellation right after must find it to release it.
             self._lease = manager.try_acquire(name, in_session=self._session is not None)

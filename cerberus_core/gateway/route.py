@@ -3,6 +3,7 @@
 from cerberus_core.errors import (
     CerberusError,
     EngineLost,
+    LimitReached,
     LoadFailed,
     ModelNotFound,
     Overloaded,
@@ -29,7 +30,15 @@ def gives_way(error: CerberusError) -> bool:
         return error.status >= 500 or error.status in _MAY_PASS or error.overflow
     if error.code in ("stopping", "answer_cut_off"):
         return False
-    kinds = (Unavailable, Overloaded, LoadFailed, EngineLost, UpstreamFailed, ModelNotFound)
+    kinds = (
+        Unavailable,
+        Overloaded,
+        LoadFailed,
+        LimitReached,
+        EngineLost,
+        UpstreamFailed,
+        ModelNotFound,
+    )
     return isinstance(error, kinds) or error.code == "wire_unsupported"
 
 

@@ -28,7 +28,7 @@ from .models import (
 )
 from .notices import Notice
 from .plugins import PluginReport
-from .usage import Aggregate, LiveRequest, Record, Tried
+from .usage import Aggregate, KeyAggregate, LiveRequest, Record, Sums, Tried
 
 __all__ = [
     "GPU",
@@ -44,6 +44,7 @@ __all__ = [
     "Fit",
     "GPUSnapshot",
     "Gone",
+    "KeyAggregate",
     "LiveRequest",
     "LoadPlan",
     "LoadProgress",
@@ -57,6 +58,7 @@ __all__ = [
     "Problem",
     "PullProgress",
     "Record",
+    "Sums",
     "Tried",
     "Wire",
     "new_id",

@@ -28,6 +28,8 @@ class Record:
     backend: str | None = None
     client: str | None = None
     """Name of the gateway key, else the user agent."""
+    key_id: str | None = None
+    """Of the gateway key; None: the owner's token."""
     session_id: str | None = None
     local: bool | None = None
     path: str = "/v1/chat/completions"
@@ -58,6 +60,8 @@ class Record:
     """How the energy was got; None where it is unknown."""
     tok_per_j: float | None = None
     """Completion tokens by `energy_j`."""
+    cost: float | None = None
+    """Money for the tokens of a cloud, by the price table; None where the price is unknown."""
     status: int | None = None
     """What the client was told; 499 when it left first."""
     error: str | None = None
@@ -80,10 +84,9 @@ class LiveRequest:
 
 
 @attrs.frozen(kw_only=True)
-class Aggregate:
-    """Sums and means over the records of one model; None where no record knew."""
+class Sums:
+    """Sums and means over records; None where no record knew."""
 
-    model: str
     requests: int = 0
     errors: int = 0
     prompt_tokens: int | None = None
@@ -91,6 +94,23 @@ class Aggregate:
     energy_j: float | None = None
     energy_gpu_j: float | None = None
     energy_cpu_j: float | None = None
+    cost: float | None = None
     avg_tok_per_sec: float | None = None
     avg_tok_per_j: float | None = None
     avg_ttft_ms: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Aggregate(Sums):
+    """Of one model."""
+
+    model: str
+
+
+@attrs.frozen(kw_only=True)
+class KeyAggregate(Sums):
+    """Of one gateway key; `key_id` None: of the owner."""
+
+    key_id: str | None
+    name: str | None
+    """What it was called last."""
