@@ -4,11 +4,12 @@
   user in their place: moved to the front they would change what engines have cached.
 * Messages of one role in a row are one message.
 * A tool's images follow its turn's results as a message of the user: a tool's
-  message carries text alone.
+  message carries text alone. One without text says so: some models stop at an empty one.
 """
 
 from typing import Any
 
+NO_OUTPUT = "(no output)"
 Content = str | list[dict[str, Any]]
 """Text, or parts as Chat Completions has them."""
 
@@ -35,8 +36,8 @@ class Conversation:
         elif last["role"] == "system":
             last["content"] = joined(last["content"], content)
         else:
-            opened = joined("<system>", content, "\n")
-            self.user(joined(opened, "</system>", "\n"))
+            opened = joined("<system-reminder>", content, "\n")
+            self.user(joined(opened, "</system-reminder>", "\n"))
 
     def user(self, content: Content) -> None:
         if not content:
@@ -74,7 +75,7 @@ class Conversation:
                 text = text or "(see below)"
                 self._images += [{"type": "text", "text": f"From the tool call {id}:"}, *rest]
         self._reasoning.clear()
-        self._messages.append({"role": "tool", "tool_call_id": id, "content": text})
+        self._messages.append({"role": "tool", "tool_call_id": id, "content": text or NO_OUTPUT})
 
     def _assistant(self) -> dict[str, Any]:
         self._settle()

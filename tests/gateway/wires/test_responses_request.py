@@ -227,13 +227,13 @@ def test_g26_images_of_a_tools_result_follow_its_turn() -> None:
         call("c1"),
         call("c2"),
         result("c1", [text, image]),
-        result("c2", "plain"),
+        result("c2", ""),
         said("user", "and?"),
     ]
     messages = request(ask(input=items))["messages"]
     assert messages[2:4] == [
         {"role": "tool", "tool_call_id": "c1", "content": "a picture"},
-        {"role": "tool", "tool_call_id": "c2", "content": "plain"},
+        {"role": "tool", "tool_call_id": "c2", "content": "(no output)"},
     ]
     assert messages[4] == {
         "role": "user",
@@ -264,9 +264,9 @@ def test_g31_system_texts_anywhere_leave_one_system_message_first() -> None:
     messages = request(ask(instructions="zero", input=items))["messages"]
     assert messages == [
         {"role": "system", "content": "zero\n\none"},
-        {"role": "user", "content": "x\n\n<system>\nlater\n</system>"},
+        {"role": "user", "content": "x\n\n<system-reminder>\nlater\n</system-reminder>"},
         {"role": "assistant", "content": "y"},
-        {"role": "user", "content": "<system>\nlast\n</system>"},
+        {"role": "user", "content": "<system-reminder>\nlast\n</system-reminder>"},
     ]
 
 
