@@ -108,9 +108,14 @@ class ChatStream:
 
         Tell `passed` once it is sent. None: nothing has happened, `feed` it.
         """
+        texts = self.texts(chunk)
+        return None if texts is None else b"".join([self._chunk(_TEXT + t + b"}") for t in texts])
+
+    def texts(self, chunk: bytes) -> list[bytes] | None:
+        """What `quick` tells, as JSON strings."""
         if self.finished or self._facts.first_at is None or not self._splitter.is_whole(chunk):
             return None
-        out = []
+        texts = []
         for block in sse.blocks(chunk):
             event = _event_of(block)
             if event is None or event.type != "content_block_delta" or event.delta is None:
@@ -118,9 +123,9 @@ class ChatStream:
             text = text_of(event.delta.text)
             if event.delta.type != "text_delta" or not text:
                 return None
-            out.append(self._chunk(_TEXT + text + b"}"))
-        self._quick_pieces = len(out)
-        return b"".join(out)
+            texts.append(text)
+        self._quick_pieces = len(texts)
+        return texts
 
     def passed(self) -> None:
         """The events of `quick` were sent."""

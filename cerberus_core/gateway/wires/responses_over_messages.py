@@ -55,8 +55,8 @@ class ResponsesOverMessagesStream:
 
     def quick(self, chunk: bytes) -> bytes | None:
         """As `ResponsesStream.quick`."""
-        events = self._chat.quick(chunk)
-        return None if events is None else self._responses.quick(events)
+        texts = self._chat.texts(chunk)
+        return None if texts is None else self._responses.quick_texts(texts)
 
     def passed(self) -> None:
         self._chat.passed()

@@ -61,8 +61,10 @@ class ResponsesStream:
         if self.finished or not self._splitter.is_whole(chunk):
             return None
         texts = chat_events.texts_of(chunk)
-        if texts is None:
-            return None
+        return None if texts is None else self.quick_texts(texts)
+
+    def quick_texts(self, texts: list[bytes]) -> bytes | None:
+        """As `quick`, for texts as JSON strings."""
         self._texts = texts
         return self._writer.peek(texts)
 

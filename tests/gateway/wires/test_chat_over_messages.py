@@ -520,7 +520,7 @@ def test_g06_an_error_in_the_stream_is_raised_after_what_came_before() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(STREAM)), max_size=6), st.booleans())
-def test_any_cut_gives_the_same_chunks(cuts: list[int], crlf: bool) -> None:
+def test_g01_g03_any_cut_gives_the_same_chunks(cuts: list[int], crlf: bool) -> None:
     data = STREAM.replace(b"\n", b"\r\n") if crlf else STREAM
     parts = [data[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(data)])]
     assert told(*parts) == told(STREAM)

@@ -219,6 +219,13 @@ def test_g09_chunks_without_choices_do_no_harm_anywhere() -> None:
     assert final(data)["usage"]["output_tokens"] == 3
 
 
+def test_answers_that_nobody_asked_for_are_left_out() -> None:
+    second = chunk({"content": "no"}, finish="length")
+    second["choices"][0]["index"] = 1
+    data = told(delta("a"), sse(second), delta("b"), end("stop"))
+    assert accumulated(events_of(data)).output_text == "ab"
+
+
 @pytest.mark.parametrize("nothing", [[], None])
 def test_g10_empty_tool_calls_next_to_text_are_none(nothing: Any) -> None:
     pieces = [sse(chunk({"content": text, "tool_calls": nothing})) for text in "xyz"]
@@ -374,6 +381,21 @@ def test_errors_have_openais_shape() -> None:
     )
 
 
+def test_g02_only_cr_and_lf_end_a_line() -> None:
+    raw = json.dumps(chunk({"content": "a\u2028b\u0085c\u2029d"}), ensure_ascii=False).encode()
+    data = told(b"data: " + raw + b"\n\n", end("stop"))
+    assert accumulated(events_of(data)).output_text == "a\u2028b\u0085c\u2029d"
+
+
+def test_g05_a_call_that_is_cut_off_is_neither_done_nor_finished() -> None:
+    reader = stream()
+    data = reader.feed(calls(call(0, "a", name="read", arguments='{"p":')))
+    assert not reader.finished
+    data += reader.failed(UpstreamFailed("cut off"))
+    assert b"item.done" not in data
+    assert events_of(data)[-1]["type"] == "response.failed"
+
+
 # Whole answers.
 
 
@@ -441,7 +463,7 @@ FULL = b"".join(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(FULL)), max_size=6), st.booleans())
-def test_any_cut_gives_the_same_events(cuts: list[int], crlf: bool) -> None:
+def test_g01_g03_any_cut_gives_the_same_events(cuts: list[int], crlf: bool) -> None:
     data = FULL.replace(b"\n", b"\r\n") if crlf else FULL
     bounds = [0, *sorted(cuts), len(data)]
     parts = [data[a:b] for a, b in itertools.pairwise(bounds)]
