@@ -1,6 +1,8 @@
 """Chunks of a Chat Completions stream as the translators read them: one decode each. Pure."""
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -36,10 +38,32 @@ class Chunk(msgspec.Struct):
 _decode = msgspec.json.Decoder(Chunk).decode
 
 
+T = TypeVar("T")
+_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..)"
+)
+
+
 def read(data: bytes) -> Chunk | None:
     """None for what is no chunk."""
+    return decoded(_decode, data)
+
+
+def decoded(decode: Callable[[bytes], T], data: bytes) -> T | None:
+    """None for what can't be decoded.
+
+    Some servers cut a text between the two halves of an escaped character; a half is
+    no JSON, and becomes U+FFFD so that the rest of its event isn't lost.
+    """
     try:
-        return _decode(data)
+        return decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    mended = _SURROGATE.sub(lambda match: match[1] + (match[2] or b"\\ufffd"), data)
+    if mended == data:
+        return None
+    try:
+        return decode(mended)
     except (msgspec.MsgspecError, RecursionError):
         return None
 

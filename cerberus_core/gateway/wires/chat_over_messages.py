@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from cerberus_core.errors import BadRequest, Unsupported, UpstreamFailed
+from cerberus_core.errors import BadRequest, Unsupported
 
 from .check import (
     a_bool,
@@ -28,6 +28,7 @@ from .check import (
     as_json,
     wrong,
 )
+from .refusals import no_message
 from .turns import forgets_thinking, turns
 
 DEFAULT_MAX_TOKENS = 8192
@@ -264,7 +265,7 @@ def answer(body: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
     """The chat answer. Raises `UpstreamFailed`."""
     content = body.get("content")
     if not isinstance(content, list):
-        raise UpstreamFailed("The endpoint's answer holds no message")
+        raise no_message(body)
     texts: list[str] = []
     thoughts: list[str] = []
     thinking: list[Any] = []

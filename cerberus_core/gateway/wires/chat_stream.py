@@ -14,7 +14,7 @@ from cerberus_core.gateway import sse
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.stream import DONE, UpstreamError
 
-from .chat_events import NULL, text_of, value_of
+from .chat_events import NULL, decoded, text_of, value_of
 from .chat_over_messages import Asked, finish_of, is_signed, usage_of
 from .check import as_json
 
@@ -159,7 +159,8 @@ class ChatStream:
         if event is None:
             return b""
         if event.type == "error":
-            raise UpstreamError(bytes(event.error))
+            told = bytes(event.error)
+            raise UpstreamError(b'"It told no reason"' if told == b"null" else told)
         if event.type == "message_start":
             message = value_of(event.message)
             if isinstance(message, Mapping):
@@ -301,9 +302,4 @@ def _event_of(block: bytes) -> _Event | None:
         data: bytes | None = rest[6:]  # the usual framing
     else:
         data = sse.data_of(block)
-    if data is None:
-        return None
-    try:
-        return _decode(data)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    return None if data is None else decoded(_decode, data)

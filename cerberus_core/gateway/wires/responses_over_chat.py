@@ -24,6 +24,7 @@ from .check import (
     wrong,
 )
 from .conversation import Content, Conversation, joined
+from .refusals import no_message
 from .responses import Asked, includes, parse, refuse_state, stateless, usage_of
 from .responses_events import Writer
 from .responses_tools import LOCAL_SHELL, name_in_chat, read_choice, read_tools
@@ -74,7 +75,7 @@ def answer(body: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        raise UpstreamFailed("The endpoint's answer holds no message")
+        raise no_message(body)
     writer = Writer(asked)
     try:
         _tell(writer, choice, message)

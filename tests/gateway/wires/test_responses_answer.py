@@ -444,6 +444,19 @@ def test_an_answer_without_a_message_is_the_endpoints_failure(body: Any) -> None
         responses_over_chat.answer(body, asked())
 
 
+def test_an_error_in_a_good_answer_is_told_in_its_own_words() -> None:
+    with pytest.raises(UpstreamFailed, match="out of memory"):
+        responses_over_chat.answer({"error": {"message": "out of memory"}}, asked())
+
+
+def test_half_an_escaped_character_costs_no_more_than_itself() -> None:
+    whole = b'data: {"choices":[{"delta":{"content":"a\\ud83d\\ude00\\\\ud83d"}}]}\n\n'
+    half = b'data: {"choices":[{"delta":{"content":"b\\ud83d"}}]}\n\n'
+    other = b'data: {"choices":[{"delta":{"content":"\\ude00\\ud83d\\ude00c"}}]}\n\n'
+    data = told(whole, half, other, end("stop"))
+    assert accumulated(events_of(data)).output_text == "a😀\\ud83db��😀c"
+
+
 # Properties.
 
 FULL = b"".join(
