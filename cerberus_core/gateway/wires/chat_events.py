@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from cerberus_core.gateway import sse
+from cerberus_core.gateway.stream import UpstreamError
 
 NULL = Raw(b"null")
 _NOTHING = (b"null", b'""', b"[]", b"{}")
@@ -35,6 +36,7 @@ class Chunk(msgspec.Struct):
     error: Raw = NULL
 
 
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Chunk).decode
 
 
@@ -72,6 +74,14 @@ def text_of(raw: Raw) -> bytes:
     """A JSON string that isn't empty, as it came; b"" for anything else."""
     data = bytes(raw)
     return data if len(data) > 2 and data[0] == 34 else b""
+
+
+def json_of(value: Any) -> bytes:
+    """Raises `UpstreamError` for what is nested as deeply as can just be read."""
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise UpstreamError(b'"The answer is nested too deeply"') from None
 
 
 def is_something(raw: Raw) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from cerberus_core.errors import BadRequest, Unsupported
+from cerberus_core.errors import BadRequest, Unsupported, UpstreamFailed
 
 from .check import (
     a_bool,
@@ -25,11 +25,12 @@ from .check import (
     a_number,
     a_text,
     an_object,
-    as_json,
     wrong,
 )
 from .refusals import no_message
 from .turns import forgets_thinking, turns
+
+_encode = msgspec.json.Encoder().encode
 
 DEFAULT_MAX_TOKENS = 8192
 BUDGETS = {"low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
@@ -347,9 +348,9 @@ def _count(told: Mapping[str, Any], key: str) -> int | None:
 def _call(block: Mapping[str, Any], index: int, asked: Asked) -> dict[str, Any]:
     id, name = block.get("id"), block.get("name")
     try:
-        told = as_json(block.get("input") or {})
-    except (msgspec.MsgspecError, RecursionError):
-        told = "{}"
+        told = _encode(block.get("input") or {}).decode()
+    except RecursionError:
+        raise UpstreamFailed("The endpoint's answer is nested too deeply") from None
     return {
         "id": id if isinstance(id, str) and id else f"call_{asked.id}_{index}",
         "type": "function",

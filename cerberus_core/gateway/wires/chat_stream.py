@@ -14,7 +14,7 @@ from cerberus_core.gateway import sse
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.stream import DONE, UpstreamError
 
-from .chat_events import NULL, decoded, text_of, value_of
+from .chat_events import NULL, decoded, json_of, text_of, value_of
 from .chat_over_messages import Asked, finish_of, is_signed, usage_of
 from .check import as_json
 
@@ -242,14 +242,14 @@ class ChatStream:
         if block.call >= 0 and not block.sent:
             # Told whole at its start, or without any arguments.
             return self._call_chunk(
-                block, function={"arguments": as_json(block.fields.get("input") or {})}
+                block, function={"arguments": json_of(block.fields.get("input") or {}).decode()}
             )
         kind = block.fields.get("type")
         if kind in ("thinking", "redacted_thinking") and is_signed(block.fields):
             fields = dict(block.fields)
             if kind == "thinking":
                 fields["thinking"] = "".join(block.thinking)
-            return self._chunk(_encode({"thinking_blocks": [fields]}))
+            return self._chunk(json_of({"thinking_blocks": [fields]}))
         return b""
 
     def _finish(self, reason: Any) -> bytes:

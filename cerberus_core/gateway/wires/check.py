@@ -58,4 +58,7 @@ def a_bool(value: Any, path: str) -> bool:
 
 
 def as_json(value: Any) -> str:
-    return _encode(value).decode()
+    try:
+        return _encode(value).decode()
+    except RecursionError:
+        raise BadRequest("The request is nested too deeply") from None

@@ -11,7 +11,7 @@ from cerberus_core.errors import BadRequest, CerberusError, NotFound, Overloaded
 from cerberus_core.gateway.answers import error_value
 from cerberus_core.gateway.request import MAX_NAME
 
-from .check import a_bool, a_list, a_name, an_object, wrong
+from .check import a_bool, a_list, a_name, an_object, as_json, wrong
 from .responses_tools import Origin, read_tools
 
 _encode = msgspec.json.Encoder().encode
@@ -142,7 +142,7 @@ _ECHO: dict[str, Any] = {
 def _echo(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The wishes as the answer repeats them, three times in a stream: encoded once."""
     echo: dict[str, Any] = {
-        key: Raw(_encode(default if fields.get(key) is None else fields[key]))
+        key: Raw(as_json(default if fields.get(key) is None else fields[key]).encode())
         for key, default in _ECHO.items()
     }
     fixed = {

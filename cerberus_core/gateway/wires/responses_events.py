@@ -15,6 +15,7 @@ from cerberus_core.errors import CerberusError
 from cerberus_core.gateway.stream import UpstreamError
 
 from . import arguments
+from .chat_events import json_of
 from .check import as_json
 from .responses import Asked, failure_of
 from .responses_tools import Origin
@@ -250,7 +251,7 @@ class Writer:
             out.append(self._announce(call, name))
         told = function.get("arguments")
         if told is not None and not isinstance(told, str):
-            told = as_json(told)
+            told = json_of(told).decode()
         if told:
             raw = as_json(told).encode()
             self._keep(call.pieces, raw)

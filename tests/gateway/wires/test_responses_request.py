@@ -410,3 +410,22 @@ def test_nothing_but_a_typed_error_comes_of_any_json(fields: dict[str, Any]) -> 
         request(fields)
     except (BadRequest, Unsupported):
         return
+
+
+def test_what_is_nested_as_deeply_as_can_just_be_read_is_a_typed_error_or_none() -> None:
+    """Decoding and encoding have limits that differ by a little."""
+    told = False
+    for depth in range(940, 1010):
+        nested: Any = []
+        for _ in range(depth):
+            nested = [nested]
+        for fields in (
+            ask(metadata=nested),
+            ask(input=[{**call("c"), "arguments": {"x": nested}}]),
+        ):
+            try:
+                request(fields)
+                Asked.of(fields, id="resp_1", model="m", created_at=0)
+            except BadRequest as error:
+                told = "nested" in error.message
+    assert told
