@@ -301,6 +301,10 @@ def test_what_messages_cant_do_is_refused(fields: dict[str, Any]) -> None:
         ({"messages": [said("user", 3)]}, "`messages[0].content`"),
         ({"messages": [said("tool", "x")]}, "`messages[0].tool_call_id`"),
         (
+            {"messages": [said("system", [{"type": "image_url", "image_url": {"url": PNG}}])]},
+            "`messages[0].content`",
+        ),
+        (
             {"messages": [said("user", [{"type": "image_url", "image_url": {"url": "ftp://x"}}])]},
             "`messages[0].content[0].image_url.url`",
         ),

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from cerberus_core.errors import BadRequest, LoadFailed, Overloaded, UpstreamFailed
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.stream import UpstreamError
-from cerberus_core.gateway.wires import responses_over_chat
+from cerberus_core.gateway.wires import responses_events, responses_over_chat
 from cerberus_core.gateway.wires.responses import Asked, error_body, error_event
 from cerberus_core.gateway.wires.responses_stream import ResponsesStream
 from cerberus_core.testing.scripted import DONE, chunk, sse
@@ -379,6 +379,21 @@ def test_errors_have_openais_shape() -> None:
         "bad_request",
         "no",
     )
+
+
+def test_an_answer_has_a_most_of_bytes_and_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses_events, "MAX_SIZE", 40)
+    monkeypatch.setattr(responses_events, "MAX_ITEMS", 3)
+    reader = stream()
+    reader.feed(delta("x" * 30))
+    assert reader.quick(delta("x" * 30)) is not None
+    reader.passed()
+    assert reader.quick(delta("x")) is None
+    with pytest.raises(UpstreamError):
+        reader.feed(delta("x"))
+    many = [call(index, f"c{index}", name="read") for index in range(4)]
+    with pytest.raises(UpstreamError):
+        stream().feed(calls(*many))
 
 
 def test_g02_only_cr_and_lf_end_a_line() -> None:
