@@ -10,7 +10,7 @@ import pytest
 from cerberus_core.testing import FakeClock, Reply, ScriptedServer
 from cerberus_core.testing.scripted import DONE, Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import StartBox, endpoint
-from tests.gateway.wires import raw_request
+from tests.gateway.odd_http import raw_request
 
 pytestmark = pytest.mark.anyio
 
