@@ -70,9 +70,26 @@ class Parsed:
 
 def parse(path: str, body: bytes) -> Parsed:
     """Take a request apart. Raises `BadRequest` that says what is wrong with it."""
+    fields = take_apart(body)
+    model = model_of(fields)
+    required = REQUIRED[path]
+    check_there(fields, required)
+    stream = path != "/v1/embeddings" and bool(typed(fields, "stream", bool, "true or false"))
+    return Parsed(
+        path=path,
+        model=model,
+        stream=stream,
+        several=_several(fields),
+        wants_usage=stream and _options(fields).get("include_usage") is True,
+        fields=fields,
+    )
+
+
+def take_apart(body: bytes) -> _Fields:
+    """The top level of a body. Raises `BadRequest`."""
     try:
         body.decode()
-        fields = _decode_fields(body)
+        return _decode_fields(body)
     except UnicodeDecodeError as error:
         raise BadRequest(f"The body is not UTF-8 (byte {error.start})") from None
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -83,14 +100,22 @@ def parse(path: str, body: bytes) -> Parsed:
         raise BadRequest(
             what, hint='Send an object such as {"model": "…", "messages": […]}.'
         ) from None
-    model = _plain_text(fields.get("model")) or _typed(fields, "model", str, "a string")
+
+
+def model_of(fields: _Fields) -> str:
+    """The model that is asked for. Raises `BadRequest`."""
+    model: str = _plain_text(fields.get("model")) or typed(fields, "model", str, "a string")
     if not model:
         raise BadRequest(
             "`model` is missing", hint="GET /v1/models lists the names.", code="model_missing"
         )
     if len(model) > MAX_NAME:
         raise BadRequest(f"`model` is longer than {MAX_NAME} characters")
-    required = REQUIRED[path]
+    return model
+
+
+def check_there(fields: _Fields, required: str) -> None:
+    """That the field is there, and that messages are some. Raises `BadRequest`."""
     value = fields.get(required)
     first = b"n" if value is None else memoryview(value)[:1]  # a peek: it may be megabytes
     if first == b"n":
@@ -99,15 +124,6 @@ def parse(path: str, body: bytes) -> Parsed:
         raise BadRequest("`messages` must be a list of messages")
     if required == "messages" and _is_empty(value):
         raise BadRequest("`messages` is empty", hint="Send at least one message.")
-    stream = path != "/v1/embeddings" and bool(_typed(fields, "stream", bool, "true or false"))
-    return Parsed(
-        path=path,
-        model=model,
-        stream=stream,
-        several=_several(fields),
-        wants_usage=stream and _options(fields).get("include_usage") is True,
-        fields=fields,
-    )
 
 
 def _is_empty(raw: Raw | None) -> bool:
@@ -125,7 +141,8 @@ def _plain_text(raw: Raw | None) -> str | None:
     return data[1:-1].decode()
 
 
-def _typed(fields: _Fields, key: str, kind: type[Any], expected: str) -> Any:
+def typed(fields: _Fields, key: str, kind: type[Any], expected: str) -> Any:
+    """A field of the top level, None if it isn't there. Raises `BadRequest`."""
     raw = fields.get(key)
     if raw is None or bytes(raw) == b"null":
         return None
@@ -143,5 +160,5 @@ def _several(fields: _Fields) -> bool:
 
 
 def _options(fields: _Fields) -> dict[str, Any]:
-    options: dict[str, Any] = _typed(fields, "stream_options", dict[str, Any], "an object") or {}
+    options: dict[str, Any] = typed(fields, "stream_options", dict[str, Any], "an object") or {}
     return options
