@@ -29,12 +29,15 @@ from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
 from .sink import Header, Sink, sink_of
+from .wires.dialect import dialect_of
+from .wires.messages_over_chat import estimate_tokens
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
+COUNT = "/v1/messages/count_tokens"
 PRINCIPAL = "cerberus.principal"
 """Where the guard leaves in the scope who asks."""
 _encode = msgspec.json.Encoder().encode
@@ -127,7 +130,7 @@ class Gateway:
         try:
             body = await self._read_body(scope, receive)
         except _TooLarge as error:
-            await sink.whole(413, [JSON_TYPE], error_body(error))
+            await sink.whole(413, [JSON_TYPE], dialect_of(path).error_body(error))
             return
         await self.answer(path, scope["headers"], body, sink, principal)
 
@@ -139,7 +142,10 @@ class Gateway:
         try:
             parsed = parse(path, body)
         except BadRequest as error:
-            await sink.whole(400, [JSON_TYPE], error_body(error))
+            await sink.whole(400, [JSON_TYPE], dialect_of(path).error_body(error))
+            return
+        if path == COUNT:
+            await self._count(parsed, sink)
             return
         facts = Facts()
         now = self._clock.now()
@@ -211,6 +217,17 @@ class Gateway:
             self.requests.end(live, whole)
 
         use.end(record.completion_tokens, settled)
+
+    async def _count(self, parsed: Parsed, sink: Sink) -> None:
+        """How long a Messages request would be: an estimate, for which nothing is loaded."""
+        dialect = dialect_of(COUNT)
+        try:
+            await self._manager.model(parsed.model)
+            told = {"input_tokens": estimate_tokens(parsed.decoded())}
+        except CerberusError as error:
+            await sink.whole(status_of(error), [JSON_TYPE], dialect.error_body(error))
+            return
+        await sink.whole(200, [JSON_TYPE], _encode(told))
 
     def _admission_of(self, principal: Principal, parsed: Parsed) -> Admission:
         assert self._keys is not None

@@ -9,7 +9,7 @@ from cerberus_core.platform import Clock
 
 from . import body
 from .assemble import Assembler
-from .client import LEAST_S, Client
+from .client import LEAST_S, Client, Voice
 from .clients import Clients
 from .decode import PLAIN, Decoder
 from .facts import Facts
@@ -134,6 +134,7 @@ class Attempt:
             now=self._clock.monotonic,
         )
         client, read, keepalive_s = self._client, answer.read, self._options.keepalive_s
+        client.voice = stream if isinstance(stream, Voice) else None
         quiet_since = self._clock.monotonic()
         if decoder is PLAIN:
             answer.pass_to(self._straight_through(stream))

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 from cerberus_core.errors import CerberusError
 from cerberus_core.platform import Clock
@@ -17,6 +18,15 @@ from .wires.dialect import Dialect
 LEAST_S = 0.001
 
 
+@runtime_checkable
+class Voice(Protocol):
+    """A stream in which nothing may stand that isn't of its own kind."""
+
+    def keep_alive(self) -> bytes: ...
+
+    def failed(self, error: CerberusError) -> bytes: ...
+
+
 class Client:
     """Who asked. Its stream's head is held until there is an answer, or for `hold_s`."""
 
@@ -30,6 +40,8 @@ class Client:
         """It has got some of an answer, so that nobody else can give it."""
         self.status: int | None = None
         self.error: str | None = None
+        self.voice: Voice | None = None
+        """A stream whose errors and signs of life are events of its own, once it has begun."""
         self._sink = sink
         self._dialect = dialect
         self._live = live
@@ -50,13 +62,18 @@ class Client:
 
     async def sign(self, words: str) -> None:
         """A sign of life in a stream."""
-        await self._send(self._dialect.sign(words), True)
+        own = self.voice if self.answered else None
+        await self._send(self._dialect.sign(words) if own is None else own.keep_alive(), True)
 
     async def fail(self, error: CerberusError) -> None:
         """An answer that is an error, or ends in one."""
         self.error = error.message
         if self.started:
-            await self._send(self._dialect.error_event(error, self._live.id), False)
+            own = self.voice
+            if own is None:
+                await self._send(self._dialect.error_event(error, self._live.id), False)
+            else:
+                await self._send(own.failed(error), False)
             return
         self.status = status_of(error)
         headers: list[Header] = [JSON_TYPE, self._request_id()]

@@ -26,7 +26,7 @@ from .options import Options
 from .request import Parsed
 from .route import TooSlow, gives_way, too_slow, waits
 from .sink import Sink
-from .ways import way_of
+from .ways import Asker, way_of
 from .wires.dialect import dialect_of
 
 CLIENT_GONE = 499
@@ -154,7 +154,7 @@ class Relay:
             self._live.phase = "prefill"
             self._live.model = lease.model.id
             _check_capability(parsed.path, lease)
-            way = way_of(parsed, lease.endpoint, lease.model.id)
+            way = way_of(parsed, lease.endpoint, self._asker(lease))
             if self._energy is not None and lease.endpoint.local:
                 self.use = self._energy.begin(self._facts, lease.cards)
             attempt = Attempt(
@@ -198,6 +198,10 @@ class Relay:
         except TimeoutError:
             raise TooSlow(f"{name} was not ready within {patience_s:g} s") from None
         self._waited = self._lease.waited or _NO_WAIT
+
+    def _asker(self, lease: Lease) -> Asker:
+        live = self._live
+        return Asker(request_id=live.id, model=lease.model.id, unix=int(live.time.timestamp()))
 
     def _figures(self) -> dict[str, Any]:
         """What stands in `usage.cerberus`: the figures so far."""

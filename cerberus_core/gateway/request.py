@@ -28,7 +28,16 @@ REQUIRED = {
     "/v1/chat/completions": "messages",
     "/v1/completions": "prompt",
     "/v1/embeddings": "input",
+    "/v1/messages": "messages",
+    "/v1/messages/count_tokens": "messages",
+    "/v1/rerank": "query",
+    "/v1/responses": "input",
 }
+"""Each path and the field that it can't do without."""
+WHOLE = frozenset({"/v1/embeddings", "/v1/rerank", "/v1/messages/count_tokens"})
+"""Paths that are never answered in a stream."""
+_ASKS_USAGE = frozenset({"/v1/chat/completions", "/v1/completions"})
+"""Paths whose streams tell usage where they are asked to."""
 
 
 @attrs.define(kw_only=True)
@@ -42,6 +51,13 @@ class Parsed:
     several: bool
     """More than one choice was asked for."""
     fields: _Fields = attrs.field(repr=False)
+
+    def decoded(self) -> dict[str, Any]:
+        """The whole request for a translator. Raises `BadRequest`."""
+        try:
+            return {key: msgspec.json.decode(value) for key, value in self.fields.items()}
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise BadRequest(f"The body is not valid JSON: {error}") from None
 
     def body_for(
         self, model: str, *, stream: bool, parameters: Parameters = NO_PARAMETERS
@@ -61,11 +77,17 @@ class Parsed:
         fields["model"] = Raw(_encode(model))
         if stream and not self.stream:
             fields["stream"] = Raw(b"true")
-        if stream and not self.wants_usage:
+        if stream and not self.wants_usage and self.path in _ASKS_USAGE:
             options = _options(fields)
             options["include_usage"] = True
             fields["stream_options"] = Raw(_encode(options))
         return _encode(fields)
+
+
+def with_parameters(fields: Mapping[str, Any], parameters: Parameters) -> dict[str, Any]:
+    """A decoded request with what the model's settings add to it."""
+    defaults, forced = parameters
+    return {**defaults, **fields, **forced}
 
 
 def parse(path: str, body: bytes) -> Parsed:
@@ -74,13 +96,14 @@ def parse(path: str, body: bytes) -> Parsed:
     model = model_of(fields)
     required = REQUIRED[path]
     check_there(fields, required)
-    stream = path != "/v1/embeddings" and bool(typed(fields, "stream", bool, "true or false"))
+    stream = path not in WHOLE and bool(typed(fields, "stream", bool, "true or false"))
     return Parsed(
         path=path,
         model=model,
         stream=stream,
         several=_several(fields),
-        wants_usage=stream and _options(fields).get("include_usage") is True,
+        wants_usage=stream
+        and (path not in _ASKS_USAGE or _options(fields).get("include_usage") is True),
         fields=fields,
     )
 

@@ -9,6 +9,8 @@ from .events import Event
 from .gpu import GPU, EnergyMark, EnergyReading, GPUSnapshot, MeterReport
 from .ids import new_id, time_of
 from .models import (
+    USUAL_WIRES,
+    WIRES,
     Availability,
     Capability,
     Endpoint,
@@ -32,6 +34,8 @@ from .usage import Aggregate, KeyAggregate, LiveRequest, Record, Sums, Tried
 
 __all__ = [
     "GPU",
+    "USUAL_WIRES",
+    "WIRES",
     "Aggregate",
     "Availability",
     "Capability",

@@ -1,7 +1,7 @@
 """Models, where they can be reached, and how they are loaded."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
@@ -9,6 +9,7 @@ Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
 Wire = Literal["chat", "completions", "embeddings", "rerank", "messages", "responses"]
 """What an endpoint speaks: OpenAI's Chat Completions, Completions, Embeddings and Responses, the
 rerank of llama.cpp and Jina, Anthropic's Messages."""
+WIRES: tuple[Wire, ...] = get_args(Wire)
 USUAL_WIRES: frozenset[Wire] = frozenset({"chat", "completions", "embeddings"})
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 

@@ -5,6 +5,8 @@ from typing import Protocol
 from cerberus_core.errors import CerberusError
 from cerberus_core.gateway.answers import error_body, error_event, error_value
 
+from . import messages, responses
+
 
 class Dialect(Protocol):
     """Errors and signs of life."""
@@ -36,8 +38,35 @@ class OpenAI:
         return f": {plain}\n\n".encode()
 
 
+class Messages:
+    """Anthropic's."""
+
+    def error_body(self, error: CerberusError, request_id: str | None = None) -> bytes:
+        return messages.error_body(error, request_id)
+
+    def error_event(self, error: CerberusError, request_id: str) -> bytes:
+        return messages.error_event(error, request_id)
+
+    def sign(self, words: str) -> bytes:
+        return messages.KEEP_ALIVE
+
+
+class Responses(OpenAI):
+    """OpenAI's newer one: errors of a stream are events of their own kind."""
+
+    def error_body(self, error: CerberusError, request_id: str | None = None) -> bytes:
+        return responses.error_body(error, request_id)
+
+    def error_event(self, error: CerberusError, request_id: str) -> bytes:
+        return responses.error_event(error, request_id)
+
+
 OPENAI = OpenAI()
-_OF: dict[str, Dialect] = {}
+_OF: dict[str, Dialect] = {
+    "/v1/messages": Messages(),
+    "/v1/messages/count_tokens": Messages(),
+    "/v1/responses": Responses(),
+}
 
 
 def dialect_of(path: str) -> Dialect:
