@@ -5,6 +5,8 @@
     ├─ PluginError            a plugin can't be loaded or broke its contract
     ├─ BadRequest             the caller's request can never succeed as it is
     ├─ AccessDenied           no valid token, or a foreign Host or Origin
+    ├─ Forbidden              a gateway key may not do that
+    ├─ LimitReached           a gateway key has used up what it may
     ├─ NotFound               nothing has that name
     │  └─ ModelNotFound
     ├─ Unsupported            this part can't do that (a backend that can't pull, say)
@@ -34,6 +36,8 @@ __all__ = [
     "ConfigError",
     "DaemonUnreachable",
     "EngineLost",
+    "Forbidden",
+    "LimitReached",
     "LoadFailed",
     "ModelNotFound",
     "NoRoom",
@@ -86,6 +90,18 @@ class AccessDenied(CerberusError):
     """No valid token, or a Host or Origin that is not ours."""
 
     code = "access_denied"
+
+
+class Forbidden(CerberusError):
+    """A gateway key may not do that."""
+
+    code = "forbidden"
+
+
+class LimitReached(CerberusError):
+    """A gateway key has used up what it may; says when that renews."""
+
+    code = "limit_reached"
 
 
 class NotFound(CerberusError):

@@ -13,7 +13,7 @@ import typer
 
 from cerberus_core import cli, hookspecs
 from cerberus_core.cli.parser import root
-from cerberus_core.config import Config, ModelSettings
+from cerberus_core.config import Config, ModelPrice, ModelSettings
 from cerberus_core.interfaces import backend, gpu
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -90,7 +90,7 @@ def settings(cls: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             default = default.factory()
         if attrs.has(type(default)):
             yield from settings(type(default), f"{field.name}.")
-        elif not isinstance(default, dict):
+        elif not isinstance(default, dict) or prefix:  # at the top they are sections
             yield f"{prefix}{field.name}", _written(default)
 
 
@@ -104,7 +104,11 @@ def _written(value: Any) -> str:
 
 def test_every_setting_is_listed_with_its_default() -> None:
     rows = re.findall(r"^\| `([\w.<>]+)` \| (\S+) \| .+ \|$", page("config.md"), re.MULTILINE)
-    expected = [*settings(Config), *settings(ModelSettings, "models.<id>.")]
+    expected = [
+        *settings(Config),
+        *settings(ModelSettings, "models.<id>."),
+        *settings(ModelPrice, "prices.<id>."),
+    ]
     assert sorted(rows) == sorted(expected)
 
 

@@ -21,6 +21,7 @@ from .config import ConfigController
 from .events import events
 from .gpus import GPUsController
 from .guard import App, Guard
+from .keys import KeysController
 from .login import LoginController
 from .models import ModelsController
 from .problems import on_cerberus_error, on_fault, on_http_error, on_too_deep
@@ -56,6 +57,7 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
     guard = Guard(
         dispatch,
         gateway=gateway,
+        keys=services.keys,
         hosts=hosts_of(services.settings.config),
         token=services.token,
         clock=services.clock,
@@ -95,6 +97,7 @@ def admin_app(services: Services | None) -> Litestar:
             BoxController,
             ConfigController,
             GPUsController,
+            KeysController,
             ModelsController,
             RequestsController,
             LoginController,

@@ -7,6 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from cerberus_core.access import Principal
 from cerberus_core.gateway.sink import Header
 
 
@@ -112,6 +113,7 @@ class Call(Cycle):
         self,
         path: str,
         headers: Sequence[Header],
+        principal: Principal,
         *,
         transport: asyncio.Transport,
         flow: FlowControl,
@@ -121,6 +123,7 @@ class Call(Cycle):
     ) -> None:
         self.path = path
         self.headers = headers
+        self.principal = principal
         self.pieces: list[bytes] = []
         self.transport = transport
         self.flow = flow

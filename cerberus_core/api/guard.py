@@ -1,4 +1,4 @@
-"""The guard before every route: Host, Origin, then token or cookie.
+"""The guard before every route: Host, Origin, then token, key or cookie.
 
 It wraps the whole application, HTTP and WebSocket alike, so a new route is
 protected before it is written. `PUBLIC` is the list of what needs no token.
@@ -9,10 +9,21 @@ from http.cookies import CookieError, SimpleCookie
 
 import attrs
 
-from cerberus_core.access import COOKIE_NAME, Hosts, bearer_matches, check_cookie
+from cerberus_core.access import (
+    COOKIE_NAME,
+    OWNER,
+    Hosts,
+    Keys,
+    Principal,
+    bearer,
+    check_cookie,
+    is_key_token,
+    same,
+)
 from cerberus_core.errors import AccessDenied
 from cerberus_core.gateway import Gateway
 from cerberus_core.gateway.answers import error_body
+from cerberus_core.gateway.app import PRINCIPAL
 from cerberus_core.platform import Clock
 
 from .problems import MEDIA_TYPE, problem_bytes
@@ -52,6 +63,7 @@ class Guard:
         clock: Clock,
         shell: Container[str],
         gateway: Gateway | None = None,
+        keys: Keys | None = None,
         token_waits: Callable[[], bool] = lambda: False,
     ) -> None:
         """`gateway`: for a server that goes straight to it, having asked `admits`.
@@ -62,6 +74,7 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._token = token
+        self._keys = keys
         self._clock = clock
         self._shell = shell
         self._token_waits = token_waits
@@ -77,20 +90,24 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        refusal = self._judge(scope["type"], scope.get("method"), scope["path"], scope["headers"])
-        if refusal is not None:
-            await _refuse(scope, send, refusal)
+        verdict = self._judge(scope["type"], scope.get("method"), scope["path"], scope["headers"])
+        if isinstance(verdict, _Refusal):
+            await _refuse(scope, send, verdict)
             return
+        if verdict is not None:
+            scope[PRINCIPAL] = verdict
         await self._app(scope, receive, send)
 
-    def admits(self, path: str, headers: Iterable[Header]) -> bool:
-        """Whether an HTTP POST to `path` may pass."""
-        return self._judge("http", "POST", path, headers) is None
+    def admits(self, path: str, headers: Iterable[Header]) -> Principal | None:
+        """Who asks, if an HTTP POST to `path` may pass."""
+        verdict = self._judge("http", "POST", path, headers)
+        return verdict if isinstance(verdict, Principal) else None
 
     def _judge(
         self, kind: str, method: str | None, path: str, headers: Iterable[Header]
-    ) -> _Refusal | None:
-        host = origin = authorization = cookie = None
+    ) -> Principal | _Refusal | None:
+        """Who may pass, or why not; None: anybody may."""
+        host = origin = authorization = cookie = api_key = None
         for name, value in headers:
             # Two of one kind are joined, and so are nobody's: a proxy before us
             # might go by another one than we do.
@@ -102,6 +119,8 @@ class Guard:
                 authorization = value
             elif name == b"cookie":
                 cookie = value.decode("latin-1")
+            elif name == b"x-api-key":
+                api_key = value
         key = (host, origin)
         if key in self._known:
             refusal = self._known[key]
@@ -113,19 +132,34 @@ class Guard:
             return refusal
         if path in PUBLIC or (path in self._shell and kind == "http"):
             return None
-        if authorization is not None and bearer_matches(authorization, self._token):
-            return None
+        sent = b"" if authorization is None else bearer(authorization)
+        if sent and same(sent, self._token):
+            return OWNER
+        refusal = None
+        if path.startswith("/v1/"):
+            # What Anthropic's clients send.
+            if api_key is not None and same(api_key, self._token):
+                return OWNER
+            for token in (sent, api_key):
+                if token and is_key_token(token) and self._keys is not None:
+                    try:
+                        return self._keys.admit(token)
+                    except AccessDenied as error:
+                        refusal = _Refusal(401, error.message, error.code, error.hint)
         if cookie is not None and self._cookie_good(cookie):
             if origin is None and (kind == "websocket" or method not in ("GET", "HEAD")):
                 return _Refusal(
                     403, "A request with a cookie needs an Origin header", "no_origin", None
                 )
-            return None
-        return _Refusal(
+            return OWNER
+        if is_key_token(sent) and refusal is None:
+            title = "A gateway key opens /v1 alone: send the token that `cerberus token` prints"
+            refusal = _Refusal(401, title, "unauthenticated", "For the browser run `cerberus url`.")
+        return refusal or _Refusal(
             401,
             # With its remedy: many a client shows nothing but the message.
             "No valid token: send `Authorization: Bearer …` with what `cerberus token` prints"
-            if authorization is None
+            if authorization is None and not (api_key and path.startswith("/v1/"))
             else OTHER_TOKEN
             if self._token_waits()
             else "The token is wrong: `cerberus token` prints the right one",

@@ -208,11 +208,13 @@ class Protocol(HttpToolsProtocol):
         length = next((value for name, value in self.headers if name == b"content-length"), None)
         if length is None or int(length) > STRAIGHT_BODY:
             return False
-        if not self._guard.admits(path, self.headers):
+        principal = self._guard.admits(path, self.headers)
+        if principal is None:
             return False
         self.cycle = Call(
             path,
             self.headers,
+            principal,
             transport=self.transport,
             flow=self.flow,
             default_headers=self.server_state.default_headers,
@@ -226,7 +228,8 @@ class Protocol(HttpToolsProtocol):
         pieces = call.pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self.running = call
-        task = self.loop.create_task(self._gateway.answer(call.path, call.headers, body, call))
+        answer = self._gateway.answer(call.path, call.headers, body, call, call.principal)
+        task = self.loop.create_task(answer)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
 

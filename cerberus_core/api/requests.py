@@ -1,7 +1,7 @@
 """Requests, running and finished, and their sums."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio.to_thread
 import attrs
@@ -9,7 +9,7 @@ from litestar import Controller, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from cerberus_core.errors import NotFound
-from cerberus_core.values import Aggregate, LiveRequest, Record
+from cerberus_core.values import Aggregate, KeyAggregate, LiveRequest, Record
 
 from .services import Given
 
@@ -26,6 +26,9 @@ class Requests:
 class Usage:
     since: datetime
     models: list[Aggregate]
+    """Empty where it was asked for by key."""
+    keys: list[KeyAggregate]
+    """Empty where it was not."""
     price_per_kwh: float | None = None
     """What electricity costs, where it is set."""
     currency: str = "EUR"
@@ -44,29 +47,39 @@ class RequestsController(Controller):
             live=services.gateway.requests.values(), recent=services.store.recent(limit)
         )
 
-    @get("/requests/{request_id:str}", summary="One request", sync_to_thread=False)
-    def request(self, services: Given, request_id: FromPath[str]) -> Record:
-        """The record of a finished request."""
-        record = services.store.find(request_id)
+    @get("/requests/{request_id:str}", summary="One request")
+    async def request(self, services: Given, request_id: FromPath[str]) -> Record:
+        """The record of a finished request: its route, what it waited for, what it cost."""
+        record = await anyio.to_thread.run_sync(services.store.find, request_id)
         if record is None:
             raise NotFound(
-                f"There is no finished request {request_id!r} in memory",
-                hint="`cerberus usage --last 50` shows the last ones; `usage.keep` says how many "
-                "are kept.",
+                f"There is no finished request {request_id!r}",
+                hint="`cerberus usage --last 50` shows the last ones.",
             )
         return record
 
-    @get("/usage", summary="Usage by model")
-    async def usage(self, services: Given, since: FromQuery[datetime | None] = None) -> Usage:
-        """Sums and means by model; the last 30 days unless `since` is given."""
+    @get("/usage", summary="Usage by model or by key")
+    async def usage(
+        self,
+        services: Given,
+        since: FromQuery[datetime | None] = None,
+        by: FromQuery[Literal["model", "key"]] = "model",
+    ) -> Usage:
+        """Sums and means; the last 30 days unless `since` is given."""
         start = since or services.clock.now() - timedelta(days=30)
         if start.tzinfo is None:
             start = start.replace(tzinfo=UTC)
-        models = await anyio.to_thread.run_sync(services.store.aggregate, start)
+        models: list[Aggregate] = []
+        keys: list[KeyAggregate] = []
+        if by == "key":
+            keys = await anyio.to_thread.run_sync(services.store.aggregate_keys, start)
+        else:
+            models = await anyio.to_thread.run_sync(services.store.aggregate, start)
         energy = services.settings.config.energy
         return Usage(
             since=start,
             models=models,
+            keys=keys,
             price_per_kwh=energy.price_per_kwh,
             currency=energy.currency,
         )

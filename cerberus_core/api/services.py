@@ -6,7 +6,7 @@ from datetime import datetime
 import attrs
 from litestar.di import NamedDependency
 
-from cerberus_core.access import OneTimeCodes
+from cerberus_core.access import Keys, OneTimeCodes
 from cerberus_core.config import Current
 from cerberus_core.engines import Manager
 from cerberus_core.events import Bus
@@ -27,6 +27,7 @@ class Services:
     store: Store
     bus: Bus
     codes: OneTimeCodes
+    keys: Keys
     clock: Clock
     token: str = attrs.field(repr=False)
     plugins: list[PluginReport]

@@ -60,6 +60,9 @@ class DaemonClient:
     def post(self, path: str, body: Any = None, *, timeout: float | None = LIMIT_S) -> Any:
         return self._json("POST", path, body, timeout)
 
+    def patch(self, path: str, body: Any) -> Any:
+        return self._json("PATCH", path, body)
+
     def delete(self, path: str) -> Any:
         return self._json("DELETE", path)
 

@@ -14,6 +14,7 @@ from cerberus_core.config.secrecy import shows
 from .log_stream import LogStream
 
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{6,}")
+_KEY = re.compile(r"\b(ck-[a-z0-9]+)-[\w-]{20,}")
 
 
 def set_up() -> "Held":
@@ -84,7 +85,7 @@ class Held(_Stderr):
 
 
 def redact(_: Any, __: str, event: Any) -> Any:
-    """Drop the values of secret keys, and bearer tokens inside any text, however deep."""
+    """Drop the values of secret keys, and bearer tokens and keys inside any text, however deep."""
     return _without_secrets(event)
 
 
@@ -96,4 +97,6 @@ def _without_secrets(value: Any) -> Any:
         }
     if isinstance(value, list | tuple):
         return [_without_secrets(inner) for inner in value]
-    return _BEARER.sub(r"\1 [removed]", value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _KEY.sub(r"\1-[removed]", _BEARER.sub(r"\1 [removed]", value))
+    return value

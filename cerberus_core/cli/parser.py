@@ -12,6 +12,8 @@ COMMANDS = {
     "chat": "chat",
     "models": "models",
     "usage": "usage",
+    "why": "why",
+    "keys": "keys",
     "plugins": "plugins",
     "config": "config",
     "token": "token",

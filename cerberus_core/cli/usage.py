@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -21,13 +21,14 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 @app.command()
 def usage(
     since: Annotated[str, typer.Option(help="How far back: 30m, 12h, 7d, 4w, or a date.")] = "30d",
+    by: Annotated[Literal["model", "key"], typer.Option(help="Sums of what.")] = "model",
     last: Annotated[
         int | None,
         typer.Option(help="Show so many last requests instead.", min=1, max=1000, metavar="N"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what was used, by model, or the last requests one by one."""
+    """Show what was used, by model or by key, or the last requests one by one."""
     daemon = DaemonClient()
     if last is not None:
         records = daemon.get(f"/api/requests?limit={last}")["recent"]
@@ -37,11 +38,13 @@ def usage(
             _show_requests(records)
         return
     start = quote(parse_since(since, datetime.now(UTC)).isoformat())
-    found = daemon.get(f"/api/usage?since={start}")
+    found = daemon.get(f"/api/usage?since={start}&by={by}")
     if json:
         say_json(found)
-    else:
-        _show_models(found["models"], found["price_per_kwh"], found["currency"])
+        return
+    rows = [(row["model"], row) for row in found["models"]]
+    rows += [(_holder(row), row) for row in found["keys"]]
+    _show_sums(by.upper(), rows, found["price_per_kwh"], found["currency"])
 
 
 def parse_since(text: str, now: datetime) -> datetime:
@@ -57,8 +60,15 @@ def parse_since(text: str, now: datetime) -> datetime:
         ) from None
 
 
-def _show_models(
-    rows: list[dict[str, Any]], price_per_kwh: float | None = None, currency: str = ""
+def _holder(row: dict[str, Any]) -> str:
+    return "(the owner)" if row["key_id"] is None else row["name"] or row["key_id"]
+
+
+def _show_sums(
+    heading: str,
+    rows: list[tuple[str, dict[str, Any]]],
+    price_per_kwh: float | None = None,
+    currency: str = "",
 ) -> None:
     from .table import Column, print_table
 
@@ -66,13 +76,14 @@ def _show_models(
         say("No requests in that time.")
         return
     numbers = ["REQUESTS", "ERRORS", "PROMPT", "ANSWER", "TOK/S", "FIRST\nTOKEN", "ENERGY"]
-    if price_per_kwh is not None:
+    priced = price_per_kwh is not None or any(row["cost"] is not None for _, row in rows)
+    if priced:
         numbers.append(currency)
     print_table(
-        [Column("MODEL", long=True), *[Column(name, right=True) for name in numbers]],
+        [Column(heading, long=True), *[Column(name, right=True) for name in numbers]],
         [
             [
-                row["model"],
+                name,
                 str(row["requests"]),
                 str(row["errors"]),
                 _known(row["prompt_tokens"]),
@@ -80,9 +91,9 @@ def _show_models(
                 _figure(row["avg_tok_per_sec"]),
                 _known(row["avg_ttft_ms"], "{:.0f} ms"),
                 _joules(row["energy_j"]),
-                *([] if price_per_kwh is None else [_cost(row["energy_j"], price_per_kwh)]),
+                *([_cost(row["energy_j"], price_per_kwh, row["cost"])] if priced else []),
             ]
-            for row in rows
+            for name, row in rows
         ],
     )
 
@@ -151,8 +162,10 @@ def _joules(value: float | None) -> str:
     return _figure(value, " J")
 
 
-def _cost(joules: float | None, price_per_kwh: float) -> str:
-    if joules is None:
-        return "—"
-    cost = joules / 3.6e6 * price_per_kwh
-    return "<0.0001" if 0 < cost < 0.0001 else f"{cost:.4f}"
+def _cost(joules: float | None, price_per_kwh: float | None, cloud: float | None) -> str:
+    """Of energy here and tokens elsewhere, as far as known."""
+    if joules is None or price_per_kwh is None:
+        cost = cloud
+    else:
+        cost = joules / 3.6e6 * price_per_kwh + (cloud or 0.0)
+    return "<0.0001" if cost is not None and 0 < cost < 0.0001 else _known(cost, "{:.4f}")

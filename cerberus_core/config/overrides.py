@@ -90,7 +90,7 @@ def _parts(name: str) -> list[str] | None:
     if "__" not in rest:
         return [rest] if rest.lower() in SINGLE else None
     parts = rest.split("__")
-    if parts[0].lower() == "models" and len(parts) > 3:
+    if parts[0].lower() in ("models", "prices") and len(parts) > 3:
         # Only the last part is the setting; the name of the model may hold `__`.
         parts = [parts[0], "__".join(parts[1:-1]), parts[-1]]
     return parts

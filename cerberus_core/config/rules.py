@@ -96,11 +96,33 @@ def shares() -> Validator:
     )
 
 
+FIXED = frozenset(
+    {"model", "messages", "prompt", "input", "query", "documents", "stream", "stream_options"}
+)
+"""Of a request: what it is, and how it is answered."""
+
+
+def parameters() -> Validator:
+    return rule(
+        "parameters of a request, such as {temperature = 0.2}; none of " + ", ".join(sorted(FIXED)),
+        lambda values: not FIXED & values.keys() and _is_json(values),
+    )
+
+
 def host_names() -> Validator:
     return rule(
         "a list of host names, without http:// and without a path",
         lambda values: all(_is_word(value) and "/" not in value for value in values),
     )
+
+
+def _is_json(value: Any) -> bool:
+    """TOML has times and infinities, which JSON has not."""
+    if isinstance(value, dict):
+        return all(_is_json(each) for each in value.values())
+    if isinstance(value, list):
+        return all(_is_json(each) for each in value)
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_word(value: str) -> bool:

@@ -17,7 +17,8 @@ from .loader import checked
 from .overrides import parsed
 
 # Setting one of these whole would drop the keys within.
-_SECTIONS = ("server", "gateway", "engines", "usage", "models", "plugins")
+_SECTIONS = ("server", "gateway", "engines", "usage", "models", "prices", "plugins")
+_NAMED = ("models", "prices", "plugins")
 
 
 def _unknown_plugins(_name: str) -> None:
@@ -32,7 +33,7 @@ def set_value(folders: Folders, key: str, text: str, schemas: Schemas = _unknown
     is wrong or the file can't be written.
     """
     path = key_path(key)
-    if path[0] in _SECTIONS and len(path) < (3 if path[0] in ("models", "plugins") else 2):
+    if path[0] in _SECTIONS and len(path) < (3 if path[0] in _NAMED else 2):
         raise ConfigError(f"{key} is a section", hint=f"Set one of its keys: {key}.…")
     try:
         text.encode()

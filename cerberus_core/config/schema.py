@@ -130,8 +130,28 @@ class ModelSettings:
     """Lives with models of the same group alone."""
     exclusive: bool = False
     """Lives alone."""
+    defaults: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
+    """Parameters of a request, such as temperature, where it does not name them itself."""
+    forced: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
+    """Parameters that every request to it has, whatever it says."""
+    fallbacks: list[str] = attrs.field(
+        factory=list, validator=rules.texts('a list of models, such as ["ollama/qwen3:4b"]')
+    )
+    """Models that answer in its place where it can't, in this order."""
+    patience_s: float | None = attrs.field(default=None, validator=rules.seconds(zero="at once"))
+    """A request waits so long for it to load, or for its turn, before a fallback is asked."""
     oversize: bool = False
     """Loaded though it is larger than the memory there is: pages come from disk as needed."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelPrice:
+    """`[prices."provider/model"]`, or a pattern: money for a million tokens; unset: unknown."""
+
+    input: float | None = attrs.field(default=None, validator=rules.price())
+    output: float | None = attrs.field(default=None, validator=rules.price())
+    cached: float | None = attrs.field(default=None, validator=rules.price())
+    """Of the prompt, what the provider had in its cache; unset: as `input`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -151,6 +171,7 @@ class Config:
     energy: EnergyConfig = attrs.field(factory=EnergyConfig)
     usage: UsageConfig = attrs.field(factory=UsageConfig)
     models: dict[str, ModelSettings] = attrs.field(factory=dict)
+    prices: dict[str, ModelPrice] = attrs.field(factory=dict)
     plugins: dict[str, dict[str, Any]] = attrs.field(factory=dict, repr=False)
     """As written; each plugin's own class gives them their types. May hold keys."""
 

@@ -8,7 +8,7 @@ import anyio
 from anyio.to_thread import run_sync as in_thread
 
 import cerberus_core
-from cerberus_core.access import OneTimeCodes
+from cerberus_core.access import Keys, OneTimeCodes, Prices
 from cerberus_core.api import Services
 from cerberus_core.config import Config, Follow
 from cerberus_core.engines import Footprints, Manager, Pools, RoomRules, policies_of
@@ -60,12 +60,14 @@ async def running(
             footprints=await in_thread(lambda: Footprints(database)),
             rules=rules_of(config),
         )
+        keys = await in_thread(lambda: Keys(database, clock, Prices(config.prices)))
         gateway = Gateway(
             manager,
             store,
             publish=bus.publish,
             clock=clock,
             energy=monitor.ledger,
+            keys=keys,
             options=options_of(config),
         )
 
@@ -79,6 +81,7 @@ async def running(
                 list_ttl_s=config.engines.list_ttl_s,
             )
             gateway.retune(options_of(config))
+            keys.prices = Prices(config.prices)
 
         def notices() -> list[Notice]:
             mend = f"Mend it in {folders.config_file} and start the daemon anew."
@@ -97,6 +100,7 @@ async def running(
             tasks.start_soon(monitor.run)
             tasks.start_soon(gateway.requests.tick)
             tasks.start_soon(manager.preload)
+            tasks.start_soon(keys.run)
             tasks.start_soon(Follow(settings, folders.config_file, start.seen, clock).run)
             try:
                 yield Services(
@@ -105,6 +109,7 @@ async def running(
                     monitor=monitor,
                     store=store,
                     bus=bus,
+                    keys=keys,
                     codes=OneTimeCodes(clock),
                     clock=clock,
                     token=start.token,
@@ -122,6 +127,7 @@ async def running(
                 with anyio.CancelScope(shield=True):
                     await gateway.aclose()
                     await monitor.aclose()
+                    await keys.flush()
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)

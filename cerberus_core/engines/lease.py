@@ -1,7 +1,7 @@
 """The right to use a loaded model for one request."""
 
-from collections.abc import Set
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -41,6 +41,12 @@ class Lease:
     def cards(self) -> Set[str] | None:
         """The GPUs that the model sits on; None where that is unknown, or there is none."""
         return self._life.cards
+
+    @property
+    def parameters(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What the settings say of its requests: (where they don't name it, in any case)."""
+        policy = self._life.policy
+        return policy.defaults, policy.forced
 
     def release(self) -> None:
         """Give it back; harmless twice."""

@@ -192,10 +192,28 @@ class Manager:
         self._check_usable(life)
         return self._lease(life, await life.enter(), in_session)
 
+    def fallbacks(self, name: str) -> tuple[str, ...]:
+        """The models to ask instead where this one can't answer, in their order."""
+        return self._policies.of(self._id_of(name)).fallbacks
+
+    def patience_s(self, name: str) -> float | None:
+        """How long a request waits for this model where it has fallbacks; None: as long as it
+        takes."""
+        return self._policies.of(self._id_of(name)).patience_s
+
+    def _id_of(self, name: str) -> str:
+        """Of a model that may not be there at all: its settings are."""
+        return self._names.get(name) or self._policies.aliases.get(name, name)
+
     def peek(self, name: str) -> ModelInfo | None:
         """A model as it is now, of those that were listed; None where there is none."""
         life = self._lives.get(self._names.get(name, ""))
         return life.info() if life is not None else None
+
+    def listed(self, name: str) -> ModelInfo | None:
+        """A model as its backend listed it, without its state; None where there is none."""
+        life = self._lives.get(self._names.get(name, ""))
+        return life.model if life is not None else None
 
     async def load(self, name: str, *, wait: bool = True) -> ModelInfo:
         """Load a model; without `wait`, only start it."""

@@ -37,6 +37,14 @@ class ModelPolicy:
     """Lives with the models of its group alone."""
     exclusive: bool = False
     """Lives alone."""
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    """Parameters of requests that don't name them."""
+    forced: Mapping[str, Any] = attrs.field(factory=dict)
+    """Parameters of all requests."""
+    fallbacks: tuple[str, ...] = ()
+    """Who answers where it can't."""
+    patience_s: float | None = None
+    """So long a request waits for it before one of those is asked."""
     oversize: bool = False
     """Loaded though it is larger than the memory there is."""
 
@@ -77,6 +85,10 @@ def policies_of(config: Config) -> Policies:
                 preload=model.preload,
                 group=model.group,
                 exclusive=model.exclusive,
+                defaults=model.defaults,
+                forced=model.forced,
+                fallbacks=tuple(model.fallbacks),
+                patience_s=model.patience_s,
                 oversize=model.oversize,
             )
             for model_id, model in config.models.items()

@@ -16,6 +16,8 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 
 _STATUS: list[tuple[type[CerberusError], int, str]] = [
     (errors.AccessDenied, 401, "authentication_error"),
+    (errors.Forbidden, 403, "permission_error"),
+    (errors.LimitReached, 429, "rate_limit_error"),
     (errors.BadRequest, 400, "invalid_request_error"),
     (errors.ConfigError, 400, "invalid_request_error"),
     (errors.NotFound, 404, "invalid_request_error"),

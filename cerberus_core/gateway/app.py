@@ -6,12 +6,13 @@ handlers cost as much again as the whole relay.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import attrs
 import msgspec
 
+from cerberus_core.access import OWNER, Keys, Principal
 from cerberus_core.engines import Manager
 from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
 from cerberus_core.gpu import Ledger, Share, Use
@@ -19,6 +20,7 @@ from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
 from cerberus_core.values import ModelInfo, Record, new_id
 
+from .admission import Admission, known_to, unknown_to_key
 from .answers import JSON_TYPE, error_body, status_of
 from .clients import Clients
 from .facts import Facts
@@ -27,17 +29,30 @@ from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
 from .sink import Header, Sink, sink_of
+from .wires.dialect import dialect_of
+from .wires.messages_over_chat import estimate_tokens
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
+COUNT = "/v1/messages/count_tokens"
+PRINCIPAL = "cerberus.principal"
+"""Where the guard leaves in the scope who asks."""
 _encode = msgspec.json.Encoder().encode
 
 
 class _ClientLeft(Exception):
     """The client hung up before its request was whole."""
+
+
+class _Who(NamedTuple):
+    """What the headers say of the client."""
+
+    agent: str | None
+    session: str | None
+    patience_s: float | None
 
 
 class Gateway:
@@ -52,14 +67,18 @@ class Gateway:
         clock: Clock,
         options: Options,
         energy: Ledger | None = None,
+        keys: Keys | None = None,
     ) -> None:
-        """`energy` shares out what the answers of local models use."""
+        """`energy` shares out what the answers of local models use; `keys` holds gateway keys
+        to their limits, and knows prices.
+        """
         self.requests = LiveRequests(publish, clock)
         self._manager = manager
         self._store = store
         self._clock = clock
         self._options = options
         self._energy = energy
+        self._keys = keys
         self._clients = Clients()
         self._started_unix = int(clock.now().timestamp())
 
@@ -77,17 +96,18 @@ class Gateway:
             await send({"type": "websocket.close", "code": 4404})
             return
         path = scope["raw_path"].decode("latin-1").partition("?")[0]
+        principal: Principal = scope[PRINCIPAL]
         try:
             if path in REQUIRED:
                 _require(scope, "POST")
-                await self._receive(path, scope, receive, send)
+                await self._receive(path, scope, receive, send, principal)
             elif path == MODELS or path == MODELS + "/":
                 _require(scope, "GET", "HEAD")
-                await self._list(sink_of(scope, receive, send))
+                await self._list(sink_of(scope, receive, send), principal)
             elif path.startswith(MODELS + "/"):
                 _require(scope, "GET", "HEAD")
                 name = unquote(path[len(MODELS) + 1 :])
-                await self._one(name, sink_of(scope, receive, send))
+                await self._one(name, sink_of(scope, receive, send), principal)
             else:
                 raise NotFound(
                     f"There is no {unquote(path)}",
@@ -103,27 +123,44 @@ class Gateway:
                 status_of(error), [JSON_TYPE], error_body(error)
             )
 
-    async def _receive(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _receive(
+        self, path: str, scope: Scope, receive: Receive, send: Send, principal: Principal
+    ) -> None:
         sink = sink_of(scope, receive, send)
         try:
             body = await self._read_body(scope, receive)
         except _TooLarge as error:
-            await sink.whole(413, [JSON_TYPE], error_body(error))
+            await sink.whole(413, [JSON_TYPE], dialect_of(path).error_body(error))
             return
-        await self.answer(path, scope["headers"], body, sink)
+        await self.answer(path, scope["headers"], body, sink, principal)
 
-    async def answer(self, path: str, headers: Iterable[Header], body: bytes, sink: Sink) -> None:
+    async def answer(
+        self, path: str, headers: Iterable[Header], body: bytes, sink: Sink, principal: Principal
+    ) -> None:
         """Answer a POST to one of `REQUIRED` whose body is here. Raises only what is a bug."""
-        client, session = _who(headers)
+        who = _who(headers)
         try:
             parsed = parse(path, body)
         except BadRequest as error:
-            await sink.whole(400, [JSON_TYPE], error_body(error))
+            await sink.whole(400, [JSON_TYPE], dialect_of(path).error_body(error))
+            return
+        if path == COUNT:
+            await self._count(parsed, sink)
             return
         facts = Facts()
         now = self._clock.now()
-        live = Live(new_id(now.timestamp()), now, parsed.model, client, parsed.stream, facts)
-        relay = self._make_relay(parsed, live, sink, session)
+        live = Live(
+            new_id(now.timestamp()),
+            now,
+            parsed.model,
+            principal.name or who.agent,
+            parsed.stream,
+            facts,
+            principal.key_id,
+        )
+        admission = None if principal is OWNER else self._admission_of(principal, parsed)
+        relay = self._make_relay(parsed, live, sink, who, admission)
+        client = relay.client
         self.requests.begin(live)
         gone = False
         task = asyncio.current_task()
@@ -140,24 +177,28 @@ class Gateway:
         except asyncio.CancelledError:
             task.uncancel()
             if gone:
-                relay.error = relay.error or "the client left before the answer was complete"
-                relay.status = CLIENT_GONE
+                client.error = client.error or "the client left before the answer was complete"
+                client.status = CLIENT_GONE
             else:  # the server cancels what runs when its grace for a stop is over
-                await relay.cut_off(Unavailable("Cerberus is stopping", code="stopping"))
+                await client.fail(Unavailable("Cerberus is stopping", code="stopping"))
         except BaseException as error:
-            relay.error = f"{type(error).__name__}: {error}"
-            relay.status = relay.status or 500
+            client.error = f"{type(error).__name__}: {error}"
+            client.status = client.status or 500
             raise
         finally:
             sink.forget()
-            record = relay.record()
+            record = self._priced(relay.record())
+            if admission is not None:
+                admission.end(record, metered=relay.use is not None)
             if relay.use is None:
                 self._store.add(record)
                 self.requests.end(live, record)
             else:
-                self._end_metered(relay.use, live, record)
+                self._end_metered(relay.use, live, record, admission)
 
-    def _end_metered(self, use: Use, live: Live, record: Record) -> None:
+    def _end_metered(
+        self, use: Use, live: Live, record: Record, admission: Admission | None
+    ) -> None:
         """The record follows when the meters were read once more; the client has its answer."""
         self.requests.leave(live)
 
@@ -170,12 +211,40 @@ class Gateway:
                 energy=share.mark,
                 tok_per_j=share.tok_per_j(record.completion_tokens),
             )
+            if admission is not None:
+                admission.metered(share.energy_j)
             self._store.add(whole)
             self.requests.end(live, whole)
 
         use.end(record.completion_tokens, settled)
 
-    def _make_relay(self, parsed: Parsed, live: Live, sink: Sink, session: str | None) -> Relay:
+    async def _count(self, parsed: Parsed, sink: Sink) -> None:
+        """How long a Messages request would be: an estimate, for which nothing is loaded."""
+        dialect = dialect_of(COUNT)
+        try:
+            await self._manager.model(parsed.model)
+            told = {"input_tokens": estimate_tokens(parsed.decoded())}
+        except CerberusError as error:
+            await sink.whole(status_of(error), [JSON_TYPE], dialect.error_body(error))
+            return
+        await sink.whole(200, [JSON_TYPE], _encode(told))
+
+    def _admission_of(self, principal: Principal, parsed: Parsed) -> Admission:
+        assert self._keys is not None
+        return Admission(self._keys, principal, self._manager, parsed, self._clock)
+
+    def _priced(self, record: Record) -> Record:
+        keys = self._keys
+        if keys is None or not keys.prices or record.local is not False:
+            return record
+        cost = keys.prices.cost(
+            record.model, record.prompt_tokens, record.completion_tokens, record.cached_tokens
+        )
+        return record if cost is None else attrs.evolve(record, cost=cost)
+
+    def _make_relay(
+        self, parsed: Parsed, live: Live, sink: Sink, who: _Who, admission: Admission | None
+    ) -> Relay:
         return Relay(
             parsed,
             live,
@@ -185,7 +254,9 @@ class Gateway:
             options=self._options,
             clock=self._clock,
             energy=self._energy,
-            session=session,
+            session=who.session,
+            patience_s=who.patience_s,
+            admission=admission,
         )
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
@@ -212,14 +283,25 @@ class Gateway:
             )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _list(self, sink: Sink) -> None:
+    async def _list(self, sink: Sink, principal: Principal) -> None:
         models = await self._manager.models()
-        rows = [self._row(model) for model in models if model.problem is None]
+        allowed = self._allowed(principal)
+        rows = [self._row(model) for model in models if model.problem is None and allowed(model)]
         await sink.whole(200, [JSON_TYPE], _encode({"object": "list", "data": rows}))
 
-    async def _one(self, name: str, sink: Sink) -> None:
-        model = await self._manager.model(name)
+    async def _one(self, name: str, sink: Sink, principal: Principal) -> None:
+        allowed = self._allowed(principal)
+        model = await known_to(principal, self._manager, name)
+        if not allowed(model):
+            raise unknown_to_key(name)
         await sink.whole(200, [JSON_TYPE], _encode(self._row(model)))
+
+    def _allowed(self, principal: Principal) -> Callable[[ModelInfo], bool]:
+        """Which models are for who asks."""
+        if principal is OWNER:
+            return lambda _: True
+        assert self._keys is not None
+        return self._keys.account(principal).allows
 
     def _row(self, model: ModelInfo) -> dict[str, Any]:
         return {
@@ -250,12 +332,22 @@ def _require(scope: Scope, *methods: str) -> None:
         raise error
 
 
-def _who(headers: Iterable[Header]) -> tuple[str | None, str | None]:
-    """(user agent, session id) of a request."""
-    agent = session = None
+def _who(headers: Iterable[Header]) -> _Who:
+    agent = session = patience_s = None
     for name, value in headers:
         if name == b"user-agent":
             agent = value.decode("latin-1")[:120]
         elif name == b"x-cerberus-session":
             session = value.decode("latin-1")[:64]
-    return agent, session
+        elif name == b"x-cerberus-patience":
+            patience_s = _seconds(value)
+    return _Who(agent, session, patience_s)
+
+
+def _seconds(value: bytes) -> float | None:
+    """Of a header; None for what is no span of time."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e9 else None

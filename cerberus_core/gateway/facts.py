@@ -22,6 +22,8 @@ class _Timings(msgspec.Struct):
     cache_n: int | None = None
     predicted_n: int | None = None
     predicted_per_second: float | None = None
+    prompt_n: int | None = None
+    prompt_per_second: float | None = None
 
 
 _decode_usage = msgspec.json.Decoder(_Usage, strict=False).decode
@@ -36,6 +38,7 @@ class Facts:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     engine_tok_per_sec: float | None = None
+    prefill_tok_per_sec: float | None = None
     pieces: int = 0
     """Stream events with content, about one token each."""
     first_at: float | None = None
@@ -64,6 +67,9 @@ class Facts:
         # One token has no duration: the engine then tells a speed of millions.
         if speed is not None and 0 < speed < 1e6 and (timings.predicted_n or 0) > 1:
             self.engine_tok_per_sec = speed
+        read = timings.prompt_per_second
+        if read is not None and 0 < read < 1e6 and (timings.prompt_n or 0) > 1:
+            self.prefill_tok_per_sec = round(read, 2)
         self.cached_tokens = _natural(timings.cache_n, self.cached_tokens)
 
     @property

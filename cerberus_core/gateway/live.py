@@ -16,15 +16,23 @@ FLOOD = 100
 class Live:
     """One request in the making. Cheap: made for every request."""
 
-    __slots__ = ("client", "facts", "id", "model", "phase", "stream", "time")
+    __slots__ = ("client", "facts", "id", "key_id", "model", "phase", "stream", "time")
 
     def __init__(
-        self, id: str, time: datetime, model: str, client: str | None, stream: bool, facts: Facts
+        self,
+        id: str,
+        time: datetime,
+        model: str,
+        client: str | None,
+        stream: bool,
+        facts: Facts,
+        key_id: str | None = None,
     ) -> None:
         self.id = id
         self.time = time
         self.model = model
         self.client = client
+        self.key_id = key_id
         self.stream = stream
         self.facts = facts
         self.phase = "waiting"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,11 @@ Explain = Callable[[int, bytes], CerberusError | None]
 """`Lease.explain`: what the backend makes of a refusal's status and body."""
 
 
+_OVERFLOW = re.compile(
+    r"context (?:length|size|window)|prompt is too long|maximum context|too many tokens", re.I
+)
+
+
 class Refused(UpstreamFailed):
     """The endpoint refused; `retry_after` is what it asked for, word for word."""
 
@@ -20,7 +26,11 @@ class Refused(UpstreamFailed):
 
 
 class KeptStatus(Refused):
-    """The client is told the endpoint's own status."""
+    """The client is told the endpoint's own status, and its very words where it has `body`."""
+
+    body: bytes | None = None
+    overflow = False
+    """The request is longer than the model's context."""
 
     def __init__(self, message: str, status: int, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -29,45 +39,56 @@ class KeptStatus(Refused):
 
 def refusal(
     status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo, explain: Explain
-) -> tuple[bytes | None, CerberusError]:
-    """(body to pass on as it is, or None; the error that tells it).
+) -> CerberusError:
+    """The error that tells it.
 
     A refusal in OpenAI's shape passes as it came, unless the backend knows better
     what it means. A key that was refused and a redirect are the operator's to mend, not
     the client's: they become a 502.
     """
     if status in (401, 403):
-        return None, Refused(
+        return Refused(
             f"{model.backend} refused Cerberus's key for it ({status})",
             hint=f"Check `api_key` of the endpoint {model.backend!r} in config.toml.",
         )
     if 300 <= status < 400:
-        return None, Refused(
+        return Refused(
             f"{model.backend} answered with a redirect ({status}), which is not followed",
             hint="Set its `base_url` to the final address.",
         )
     if not 400 <= status < 600:
-        return None, Refused(f"{model.id} answered with the status {status}, which HTTP has not")
+        return Refused(f"{model.id} answered with the status {status}, which HTTP has not")
     known = explain(status, data)
     if known is not None:
-        return None, known
-    message = _openai_message(data)
-    if message is not None:
-        return data, KeptStatus(message, status)
-    error = KeptStatus(f"{model.id} answered {status}: {excerpt(data)}", status)
+        return known
+    told = _told(data)
+    if told is None:
+        error = KeptStatus(f"{model.id} answered {status}: {excerpt(data)}", status)
+    else:
+        error = KeptStatus(told["message"], status)
+        error.body = data
+        error.overflow = status in (400, 413) and _is_overflow(told)
     error.retry_after = headers.get("retry-after")
-    return None, error
+    return error
 
 
-def _openai_message(data: bytes) -> str | None:
+def _told(data: bytes) -> dict[str, Any] | None:
+    """The `error` object of a body in OpenAI's shape, or Anthropic's."""
     try:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
         return None
     error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return str(error["message"])
-    return None
+    return error if isinstance(error, dict) and isinstance(error.get("message"), str) else None
+
+
+def _is_overflow(error: dict[str, Any]) -> bool:
+    names = {"context_length_exceeded", "exceed_context_size_error"}
+    return (
+        error.get("code") in names
+        or error.get("type") in names
+        or bool(_OVERFLOW.search(error["message"]))
+    )
 
 
 def excerpt(data: bytes) -> str:

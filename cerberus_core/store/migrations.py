@@ -12,4 +12,15 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (model, plan)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE keys (
+        id TEXT NOT NULL PRIMARY KEY, hash BLOB NOT NULL, key TEXT NOT NULL, last_used_at TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE key_spent (
+        key TEXT NOT NULL, period TEXT NOT NULL,
+        requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
+        money REAL NOT NULL, joules REAL NOT NULL,
+        PRIMARY KEY (key, period)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from cerberus_core.values import Aggregate, Record
+from cerberus_core.values import Aggregate, KeyAggregate, Record
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -50,20 +50,37 @@ def aggregate(records: Iterable[Record], since: datetime) -> list[Aggregate]:
     return sorted(rows, key=lambda row: (-row.requests, row.model))
 
 
+def aggregate_keys(records: Iterable[Record], since: datetime) -> list[KeyAggregate]:
+    """The same for each gateway key, and for the owner."""
+    by_key: dict[str | None, list[Record]] = {}
+    for record in records:
+        if record.time >= since:
+            by_key.setdefault(record.key_id, []).append(record)
+    rows = [
+        KeyAggregate(key_id=key_id, name=group[-1].client if key_id else None, **_sums(group))
+        for key_id, group in by_key.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.requests, row.key_id or ""))
+
+
 def _row(model: str, group: list[Record]) -> Aggregate:
-    return Aggregate(
-        model=model,
-        requests=len(group),
-        errors=sum(1 for record in group if record.error is not None),
-        prompt_tokens=_sum([record.prompt_tokens for record in group]),
-        completion_tokens=_sum([record.completion_tokens for record in group]),
-        energy_j=_sum([record.energy_j for record in group]),
-        energy_gpu_j=_sum([record.energy_gpu_j for record in group]),
-        energy_cpu_j=_sum([record.energy_cpu_j for record in group]),
-        avg_tok_per_sec=_mean([record.tok_per_sec for record in group]),
-        avg_tok_per_j=_mean([record.tok_per_j for record in group]),
-        avg_ttft_ms=_mean([record.ttft_ms for record in group]),
-    )
+    return Aggregate(model=model, **_sums(group))
+
+
+def _sums(group: list[Record]) -> dict[str, Any]:
+    return {
+        "requests": len(group),
+        "errors": sum(1 for record in group if record.error is not None),
+        "prompt_tokens": _sum([record.prompt_tokens for record in group]),
+        "completion_tokens": _sum([record.completion_tokens for record in group]),
+        "energy_j": _sum([record.energy_j for record in group]),
+        "energy_gpu_j": _sum([record.energy_gpu_j for record in group]),
+        "energy_cpu_j": _sum([record.energy_cpu_j for record in group]),
+        "cost": _sum([record.cost for record in group]),
+        "avg_tok_per_sec": _mean([record.tok_per_sec for record in group]),
+        "avg_tok_per_j": _mean([record.tok_per_j for record in group]),
+        "avg_ttft_ms": _mean([record.ttft_ms for record in group]),
+    }
 
 
 def _sum(values: list[N | None]) -> N | None:

@@ -3,17 +3,18 @@
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import structlog
 
-from cerberus_core.values import Aggregate, Record
+from cerberus_core.values import Aggregate, KeyAggregate, Record, time_of
 
-from .lines import aggregate, decode, encode
+from .lines import aggregate, aggregate_keys, decode, encode
 
 BATCH_S = 0.25
 """How long the writer gathers records before it writes them, in seconds."""
@@ -21,6 +22,8 @@ QUEUE = 10_000
 """Records that wait for the disk before the oldest are dropped (and counted)."""
 
 _CURRENT = "usage.jsonl"
+
+T = TypeVar("T")
 _log = structlog.get_logger("usage")
 
 
@@ -65,19 +68,38 @@ class Store:
         return list(islice(reversed(self._recent), n))
 
     def find(self, request_id: str) -> Record | None:
-        """The record of a request, if it is still in memory."""
-        return next((r for r in reversed(self._recent) if r.id == request_id), None)
+        """The record of a request, from memory or the files. Blocking.
+
+        Ids sort by the time they were made, and a file holds none that was made after it was
+        written last.
+        """
+        found = next((r for r in reversed(self._recent) if r.id == request_id), None)
+        if found is not None or self._forgotten_to is None:
+            return found
+        with self._write_lock:
+            made = time_of(request_id)
+            if made is None:
+                return None
+            records = self._records_since(made)
+            return next((record for record in records if record.id == request_id), None)
 
     def aggregate(self, since: datetime) -> list[Aggregate]:
         """Sums by model from `since` on. Reads files where memory doesn't reach back: blocking."""
+        return self._summed(aggregate, since)
+
+    def aggregate_keys(self, since: datetime) -> list[KeyAggregate]:
+        """Sums by gateway key. Blocking as `aggregate`."""
+        return self._summed(aggregate_keys, since)
+
+    def _summed(self, sums: Callable[[Iterable[Record], datetime], T], since: datetime) -> T:
         # Records are in the order in which requests ended: a long one began before the
         # others. So what counts is when the latest began that memory has forgotten.
         recent = list(self._recent)
         if self._forgotten_to is None or self._forgotten_to < since:
-            return aggregate(recent, since)
+            return sums(recent, since)
         with self._write_lock:
             self._write_waiting()
-            return aggregate(chain(self._records_since(since), list(self._queue)), since)
+            return sums(chain(self._records_since(since), list(self._queue)), since)
 
     def flush(self) -> None:
         """Write what waits, now. Blocking."""

@@ -7,8 +7,10 @@ made; converters are avoided because not every decoder runs them.
 
 from .events import Event
 from .gpu import GPU, EnergyMark, EnergyReading, GPUSnapshot, MeterReport
-from .ids import new_id
+from .ids import new_id, time_of
 from .models import (
+    USUAL_WIRES,
+    WIRES,
     Availability,
     Capability,
     Endpoint,
@@ -24,13 +26,16 @@ from .models import (
     PoolInfo,
     Problem,
     PullProgress,
+    Wire,
 )
 from .notices import Notice
 from .plugins import PluginReport
-from .usage import Aggregate, LiveRequest, Record
+from .usage import Aggregate, KeyAggregate, LiveRequest, Record, Sums, Tried
 
 __all__ = [
     "GPU",
+    "USUAL_WIRES",
+    "WIRES",
     "Aggregate",
     "Availability",
     "Capability",
@@ -43,6 +48,7 @@ __all__ = [
     "Fit",
     "GPUSnapshot",
     "Gone",
+    "KeyAggregate",
     "LiveRequest",
     "LoadPlan",
     "LoadProgress",
@@ -56,5 +62,9 @@ __all__ = [
     "Problem",
     "PullProgress",
     "Record",
+    "Sums",
+    "Tried",
+    "Wire",
     "new_id",
+    "time_of",
 ]

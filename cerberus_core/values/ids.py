@@ -1,12 +1,26 @@
 """ULIDs: 26 characters that sort by the time they were made."""
 
 import time
+from datetime import UTC, datetime
 from random import Random
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32
 # Two characters at a time: an id is made for every request.
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _bits = Random().getrandbits  # unique, not secret
+
+
+def time_of(made: str) -> datetime | None:
+    """When a ULID was made (UTC), to the millisecond; None for what is none."""
+    if len(made) != 26 or not set(made) <= set(_ALPHABET):
+        return None
+    millis = 0
+    for character in made[:10]:
+        millis = millis << 5 | _ALPHABET.index(character)
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def new_id(unix_s: float | None = None) -> str:

@@ -1,11 +1,16 @@
 """Models, where they can be reached, and how they are loaded."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
 Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
+Wire = Literal["chat", "completions", "embeddings", "rerank", "messages", "responses"]
+"""What an endpoint speaks: OpenAI's Chat Completions, Completions, Embeddings and Responses, the
+rerank of llama.cpp and Jina, Anthropic's Messages."""
+WIRES: tuple[Wire, ...] = get_args(Wire)
+USUAL_WIRES: frozenset[Wire] = frozenset({"chat", "completions", "embeddings"})
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
 
 
@@ -71,6 +76,8 @@ class Endpoint:
     backend: str
     ctx: int | None = None
     """Context in tokens for one request, where known."""
+    wires: frozenset[Wire] = USUAL_WIRES
+    """What can be asked of it; the gateway translates for clients that speak something else."""
     stream_to_cancel: bool = False
     """Always ask for a stream: the engine notices a client that left only while it streams,
     or its whole answers tell nothing of their speed. A whole answer is made of the pieces.

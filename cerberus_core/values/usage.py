@@ -8,6 +8,14 @@ from .gpu import EnergyMark
 
 
 @attrs.frozen(kw_only=True)
+class Tried:
+    """A model that was asked first and did not answer."""
+
+    model: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class Record:
     """One finished request, one line in the usage log. No prompt is in it."""
 
@@ -15,9 +23,13 @@ class Record:
     time: datetime
     """When the request arrived (UTC)."""
     model: str
+    asked: str | None = None
+    """The name by which the client asked; None where it is the model's own."""
     backend: str | None = None
     client: str | None = None
     """Name of the gateway key, else the user agent."""
+    key_id: str | None = None
+    """Of the gateway key; None: the owner's token."""
     session_id: str | None = None
     local: bool | None = None
     path: str = "/v1/chat/completions"
@@ -33,9 +45,13 @@ class Record:
     """Time it waited for its model to load; None when it was there."""
     evicted: tuple[str, ...] = ()
     """Models that left memory for it."""
+    tried: tuple[Tried, ...] = ()
+    """Models that gave way to this one, in their order."""
     ttft_ms: int | None = None
     duration_ms: int | None = None
     tok_per_sec: float | None = None
+    prefill_tok_per_sec: float | None = None
+    """How fast the prompt was read, where the engine tells; cached tokens are not in it."""
     energy_j: float | None = None
     """Of GPUs and CPU together, above what they draw idle, as far as known."""
     energy_gpu_j: float | None = None
@@ -44,6 +60,8 @@ class Record:
     """How the energy was got; None where it is unknown."""
     tok_per_j: float | None = None
     """Completion tokens by `energy_j`."""
+    cost: float | None = None
+    """Money for the tokens of a cloud, by the price table; None where the price is unknown."""
     status: int | None = None
     """What the client was told; 499 when it left first."""
     error: str | None = None
@@ -66,10 +84,9 @@ class LiveRequest:
 
 
 @attrs.frozen(kw_only=True)
-class Aggregate:
-    """Sums and means over the records of one model; None where no record knew."""
+class Sums:
+    """Sums and means over records; None where no record knew."""
 
-    model: str
     requests: int = 0
     errors: int = 0
     prompt_tokens: int | None = None
@@ -77,6 +94,23 @@ class Aggregate:
     energy_j: float | None = None
     energy_gpu_j: float | None = None
     energy_cpu_j: float | None = None
+    cost: float | None = None
     avg_tok_per_sec: float | None = None
     avg_tok_per_j: float | None = None
     avg_ttft_ms: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Aggregate(Sums):
+    """Of one model."""
+
+    model: str
+
+
+@attrs.frozen(kw_only=True)
+class KeyAggregate(Sums):
+    """Of one gateway key; `key_id` None: of the owner."""
+
+    key_id: str | None
+    name: str | None
+    """What it was called last."""

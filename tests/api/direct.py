@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cerberus_core.access import OneTimeCodes
+from cerberus_core.access import Keys, OneTimeCodes
 from cerberus_core.api import Services
 from cerberus_core.config import Config, Current, Loaded
 from cerberus_core.engines import Manager, Policies
@@ -29,6 +29,7 @@ def services(folder: Path) -> Services:
         store=store,
         bus=bus,
         codes=OneTimeCodes(clock),
+        keys=Keys(None, clock),
         clock=clock,
         token=TOKEN,
         plugins=[],

@@ -106,6 +106,8 @@ def test_every_kind_of_error_has_its_status() -> None:
         "ConfigError": 400,
         "DaemonUnreachable": 503,
         "EngineLost": 502,
+        "Forbidden": 403,
+        "LimitReached": 429,
         "LoadFailed": 503,
         "ModelNotFound": 404,
         "NoRoom": 503,

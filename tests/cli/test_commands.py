@@ -115,6 +115,9 @@ def test_usage_by_model_and_the_last_requests(cli: Cli) -> None:
     assert {row["model"]: row["requests"] for row in rows}["up/m"] >= 1
     assert "200" in cli("usage", "--last", "3").out
     [record] = parsed(cli("usage", "--last", "1", "--json"))["requests"]
+    assert "up/m answered" in cli("why", record["id"]).out
+    assert parsed(cli("why", record["id"], "--json"))["id"] == record["id"]
+    told(cli("why", "nothing"), 4, "no finished request 'nothing'")
     assert record["client"] == "cerberus-cli"
     told(cli("usage", "--since", "yesterday"), 2, "'yesterday'", "30m")
 
@@ -199,7 +202,7 @@ def test_a_wrong_call_is_told_in_plain_words_and_as_json(
 def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     shown = cli(command, "--help")
     assert (shown.code, shown.err) == (0, "")
-    if command not in ("models", "config"):
+    if command not in ("models", "config", "keys"):
         assert "--json" in shown.out
 
 

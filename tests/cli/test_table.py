@@ -125,15 +125,12 @@ def test_requests_show_every_number_and_the_whole_error(
 
 
 def test_usage_by_model(width: int, capsys: pytest.CaptureFixture[str]) -> None:
-    usage._show_models(
-        [
-            {
-                "model": LONG, "requests": 12345, "errors": 0, "prompt_tokens": 1234567,
-                "completion_tokens": 1234567, "avg_tok_per_sec": 44700.0, "avg_ttft_ms": 12345.6,
-                "energy_j": None,
-            }
-        ]
-    )  # fmt: skip
+    row = {
+        "requests": 12345, "errors": 0, "prompt_tokens": 1234567,
+        "completion_tokens": 1234567, "avg_tok_per_sec": 44700.0, "avg_ttft_ms": 12345.6,
+        "energy_j": None, "cost": None,
+    }  # fmt: skip
+    usage._show_sums("MODEL", [(LONG, row)])
     _, _, name, numbers = lines_of(capsys.readouterr().out, width)
     assert name == LONG
     assert numbers.split() == ["12345", "0", "1234567", "1234567", "44700", "12346", "ms", "—"]
@@ -151,20 +148,24 @@ def test_energy_and_its_price_are_shown_where_they_are_known(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     row = {
-        "model": "llamacpp/qwen", "requests": 3, "errors": 0, "prompt_tokens": 1,
-        "completion_tokens": 2, "avg_tok_per_sec": 4.0, "avg_ttft_ms": 5.0, "energy_j": 7.2e6,
+        "requests": 3, "errors": 0, "prompt_tokens": 1, "completion_tokens": 2,
+        "avg_tok_per_sec": 4.0, "avg_ttft_ms": 5.0, "energy_j": 7.2e6, "cost": None,
     }  # fmt: skip
-    usage._show_models([row], 0.31, "EUR")
-    usage._show_models([{**row, "energy_j": None}], 0.31, "EUR")
+    dark = {**row, "energy_j": None}
+    usage._show_sums("MODEL", [("a/m", row), ("b/m", dark)], 0.31, "EUR")
     shown = capsys.readouterr().out
     assert "2000 Wh" in shown
     assert "0.6200" in shown
-    usage._show_models([{**row, "energy_j": 100.0}], 0.31, "EUR")
+    usage._show_sums("MODEL", [("m", {**row, "energy_j": 100.0})], 0.31, "EUR")
     assert "<0.0001" in capsys.readouterr().out
-    usage._show_models([{**row, "energy_j": 0.0}], 0.31, "EUR")
+    usage._show_sums("MODEL", [("m", {**row, "energy_j": 0.0})], 0.31, "EUR")
     assert " 0.0000" in capsys.readouterr().out
-    usage._show_models([row])
+    usage._show_sums("KEY", [("laptop", row)])
     assert "EUR" not in capsys.readouterr().out
+    usage._show_sums("KEY", [("laptop", {**dark, "cost": 1.5}), ("phone", dark)], None, "EUR")
+    *heading, first, second = capsys.readouterr().out.splitlines()
+    assert "EUR" in " ".join(heading)
+    assert (first.split()[-1], second.split()[-1]) == ("1.5000", "—")
     record = {
         "time": "2026-01-31T12:00:00+00:00", "model": "llamacpp/qwen", "status": 200,
         "prompt_tokens": 1, "completion_tokens": 2, "tokens_counted": False, "tok_per_sec": 4.0,

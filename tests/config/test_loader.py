@@ -143,6 +143,19 @@ def test_c03_duplicate_key_is_an_error_with_its_line(folders: Folders, text: str
         ("[models.a]\ndraft = ''", 2, 'models.a.draft is "" (text); expected the name of a small'),
         ("[plugins]\nopenai = 3", 2, "plugins.openai is 3; expected a table"),
         ("[server]\nallowed_hosts = [\n  'a',\n  'http://b',\n]", 2, "server.allowed_hosts is a"),
+        *[
+            (
+                f"[models.'a/b']\nforced = {forced}",
+                2,
+                'models."a/b".forced is a table; expected parameters of a request',
+            )
+            for forced in (
+                "{ model = 'x' }",
+                "{ stream = true }",
+                "{ a = inf }",
+                "{ a = [1979-05-27] }",
+            )
+        ],
         ('default_model = ""', 1, 'default_model is "" (text); expected the name of a model'),
     ],
 )

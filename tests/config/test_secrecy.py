@@ -66,7 +66,7 @@ def test_public_has_no_secret_at_any_depth() -> None:
 def test_public_of_defaults_shows_every_section() -> None:
     assert set(public(Config())) == {
         "default_model", "strict_plugins", "blocked_plugins", "server", "gateway", "engines",
-        "gpu", "energy", "usage", "models", "plugins",
+        "gpu", "energy", "usage", "models", "prices", "plugins",
     }  # fmt: skip
 
 

@@ -108,6 +108,31 @@ def usage_of(text: str) -> dict[str, Any]:
     return usage
 
 
+async def test_the_joules_of_a_keys_requests_count_for_its_limit(
+    metered: Metered, upstream: ScriptedServer
+) -> None:
+    http = metered.box.http
+    limit = {"what": "joules", "per": "day", "most": 150}
+    made = (await http.post("/api/keys", json={"name": "laptop", "limits": [limit]})).json()
+    headers = {"authorization": f"Bearer {made['token']}"}
+    for _ in range(2):
+        wait = Wait()
+        upstream.reply = Reply.stream([wait, *chat_chunks(["one ", "two "])])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: http.post("/v1/chat/completions", json=ASK, headers=headers))
+            await wait.reached.wait()
+            await metered.pass_time(1, IDLE_GPU_W + 90, IDLE_CPU_W)
+            wait.go()
+        await metered.records(1)
+    [key] = (await http.get("/api/keys")).json()["keys"]
+    records = await metered.box.records(2)
+    assert key["day"]["joules"] == pytest.approx(sum(one.energy_j or 0.0 for one in records))
+    assert key["day"]["joules"] == pytest.approx(180, rel=0.1)
+    assert key["limits"][0]["reserved"] == pytest.approx(0, abs=1e-6)
+    refused = await http.post("/v1/chat/completions", json=ASK, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "limit_reached")
+
+
 async def test_two_overlapping_requests_add_up_to_the_meters(
     metered: Metered, upstream: ScriptedServer
 ) -> None:

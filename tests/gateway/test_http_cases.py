@@ -15,7 +15,7 @@ import pytest
 from cerberus_core.testing import Received, Reply, ScriptedServer
 from cerberus_core.testing.scripted import Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
-from tests.gateway.wires import ASK, http_1_0, raw_request
+from tests.gateway.odd_http import ASK, http_1_0, raw_request
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from cerberus_core.testing import FakeClock, Reply, ScriptedServer
 from cerberus_core.testing.scripted import DONE, Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import StartBox, endpoint
-from tests.gateway.wires import raw_request
+from tests.gateway.odd_http import raw_request
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +96,8 @@ async def test_the_figures_are_exact(
         "queue_ms": None,
         "load_ms": None,
         "evicted": [],
+        "tried": [],
+        "prefill_tok_per_sec": None,
         "ttft_ms": 500,
         "duration_ms": 875,
         "tok_per_sec": speed,

@@ -13,7 +13,7 @@ from cerberus_core.gateway.upstream import Client
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.testing.scripted import RESET, Wait, chat_answer, chat_chunks, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
-from tests.gateway.wires import ASK, http_1_0, raw_request
+from tests.gateway.odd_http import ASK, http_1_0, raw_request
 
 pytestmark = pytest.mark.anyio
 

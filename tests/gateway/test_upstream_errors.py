@@ -7,7 +7,7 @@ import pytest
 
 from cerberus_core.errors import BadRequest, CerberusError
 from cerberus_core.gateway.answers import status_of
-from cerberus_core.gateway.upstream_errors import refusal
+from cerberus_core.gateway.upstream_errors import KeptStatus, refusal
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.values import ModelInfo
 from tests.conftest import StartBox, endpoint
@@ -22,16 +22,35 @@ def nothing_known(status: int, body: bytes) -> CerberusError | None:
 
 
 def test_a_refusal_passes_as_it_came_unless_the_backend_knows_better() -> None:
-    passed, error = refusal(500, {}, BODY, MODEL, nothing_known)
-    assert (passed, status_of(error)) == (BODY, 500)
-    assert refusal(500, {}, BODY, MODEL, lambda *_: KNOWN) == (None, KNOWN)
+    error = refusal(500, {}, BODY, MODEL, nothing_known)
+    assert isinstance(error, KeptStatus)
+    assert (error.body, status_of(error), error.overflow) == (BODY, 500, False)
+    assert refusal(500, {}, BODY, MODEL, lambda *_: KNOWN) is KNOWN
     plain = b"the tensor is too wide"
-    assert refusal(500, {}, plain, MODEL, lambda *_: KNOWN) == (None, KNOWN), "of any shape"
+    assert refusal(500, {}, plain, MODEL, lambda *_: KNOWN) is KNOWN, "of any shape"
+
+
+@pytest.mark.parametrize(
+    ("error", "overflow"),
+    [
+        ({"message": "x", "code": "context_length_exceeded"}, True),
+        ({"message": "x", "type": "exceed_context_size_error"}, True),
+        ({"message": "the request exceeds the available context size, try to raise it"}, True),
+        ({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, True),
+        ({"message": "`messages` is empty"}, False),
+    ],
+)
+def test_a_request_longer_than_the_context_is_known_as_one(
+    error: dict[str, str], overflow: bool
+) -> None:
+    told = refusal(400, {}, json.dumps({"error": error}).encode(), MODEL, nothing_known)
+    assert isinstance(told, KeptStatus)
+    assert told.overflow is overflow
 
 
 def test_what_only_the_operator_can_mend_needs_no_explanation() -> None:
     for status in (401, 302):
-        _, error = refusal(status, {}, BODY, MODEL, lambda *_: KNOWN)
+        error = refusal(status, {}, BODY, MODEL, lambda *_: KNOWN)
         assert status_of(error) == 502
 
 

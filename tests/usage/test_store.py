@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cerberus_core.usage import Store
 from cerberus_core.usage import store as store_module
 from cerberus_core.usage.lines import aggregate, decode, encode
-from cerberus_core.values import Record
+from cerberus_core.values import Record, new_id
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -43,6 +43,21 @@ def test_records_survive_a_restart(tmp_path: Path) -> None:
     assert again.recent(1)[0] == record(2, tok_per_sec=1.5)
     assert again.find("r1") == record(1, tok_per_sec=1.5)
     again.close()
+
+
+def test_one_that_memory_has_forgotten_is_found_on_disk(tmp_path: Path) -> None:
+    made = [new_id((START + timedelta(minutes=n)).timestamp()) for n in range(30)]
+    store = Store(tmp_path, keep=2, rotate_bytes=2_000)
+    for n, one in enumerate(made):
+        store.add(record(n, id=one))
+        store.flush()
+    assert len(list(tmp_path.glob("usage-*.jsonl"))) > 1
+    for n in (0, 15, 29):
+        found = store.find(made[n])
+        assert found is not None
+        assert found.time == START + timedelta(seconds=n)
+    assert [store.find(name) for name in ("", "r1", "Z" * 26, "!" * 26, new_id())] == [None] * 5
+    store.close()
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,6 +11,8 @@ from cerberus_core.values import Availability, Endpoint, LoadPlan, LoadProgress,
 if TYPE_CHECKING:
     from .settings import EndpointSettings
 
+ANTHROPIC_VERSION = "2023-06-01"
+"""Of the Messages wire; a header of the settings may name another."""
 LIST_LIMIT_S = 5.0
 """Seconds for the whole of a list, from the connection to its last byte."""
 KEEP_LIST_S = 300.0
@@ -72,6 +74,7 @@ class OpenAIBackend(Backend):
             local=self._settings.is_local(),
             backend=self.name,
             ctx=model.ctx,
+            wires=frozenset(self._settings.wires),  # type: ignore[arg-type]
         )
 
     async def _discover(self, headers: dict[str, str]) -> Sequence[ModelInfo]:
@@ -114,9 +117,17 @@ class OpenAIBackend(Backend):
         except KeyError:
             raise LoadFailed(f"The key of {self.name} is not set", hint=self._key_hint()) from None
         headers = {name.lower(): value for name, value in self._settings.headers.items()}
-        if key is not None:
+        if self._speaks_anthropic:
+            headers.setdefault("anthropic-version", ANTHROPIC_VERSION)
+        if key is not None and self._speaks_anthropic:
+            headers["x-api-key"] = key
+        elif key is not None:
             headers["authorization"] = f"Bearer {key}"
         return headers
+
+    @property
+    def _speaks_anthropic(self) -> bool:
+        return "messages" in self._settings.wires and "chat" not in self._settings.wires
 
     def _key_hint(self) -> str:
         path = f"plugins.openai.endpoints.{self.name}"

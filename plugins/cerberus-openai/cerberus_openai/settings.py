@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from cerberus_core.servers import key_of, one_line
+from cerberus_core.values import USUAL_WIRES, WIRES
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -35,6 +36,11 @@ def _headers(
             raise ValueError(f"{attribute.name} holds one that can't be sent: {name!r}")
 
 
+def _wires(_: object, attribute: "attrs.Attribute[list[str]]", value: list[str]) -> None:
+    if not value or not set(value) <= set(WIRES):
+        raise ValueError(f"{attribute.name} must be some of {', '.join(WIRES)}")
+
+
 @attrs.frozen(kw_only=True)
 class EndpointSettings:
     """`[plugins.openai.endpoints.<name>]`."""
@@ -47,6 +53,9 @@ class EndpointSettings:
     models: list[str] = attrs.field(factory=list)
     """Names as the endpoint knows them; asked from it where the list is empty."""
     headers: dict[str, str] = attrs.field(factory=dict, repr=False, validator=_headers)
+    wires: list[str] = attrs.field(factory=lambda: sorted(USUAL_WIRES), validator=_wires)
+    """What it speaks: `chat`, `completions`, `embeddings`, `rerank`, `messages` (Anthropic's),
+    `responses`. For clients that speak something else Cerberus translates."""
     local: bool | None = None
     """Whether prompts stay at home. Unset: true for a loopback address."""
 

@@ -107,6 +107,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Gateway keys */
+        get: operations["ApiKeysList"];
+        put?: never;
+        /** Make a gateway key */
+        post: operations["ApiKeysAdd"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a gateway key */
+        delete: operations["ApiKeysIdRemove"];
+        options?: never;
+        head?: never;
+        /** Rename a gateway key */
+        patch: operations["ApiKeysIdRename"];
+        trace?: never;
+    };
     "/api/login": {
         parameters: {
             query?: never;
@@ -318,7 +354,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Usage by model */
+        /** Usage by model or by key */
         get: operations["ApiUsageUsage"];
         put?: never;
         post?: never;
@@ -355,6 +391,7 @@ export interface components {
             avg_tok_per_sec?: number | null;
             avg_ttft_ms?: number | null;
             completion_tokens?: number | null;
+            cost?: number | null;
             energy_cpu_j?: number | null;
             energy_gpu_j?: number | null;
             energy_j?: number | null;
@@ -362,6 +399,13 @@ export interface components {
             model: string;
             prompt_tokens?: number | null;
             requests?: number;
+        };
+        /** Amounts */
+        Amounts: {
+            joules?: number;
+            money?: number;
+            requests?: number;
+            tokens?: number;
         };
         /** Availability */
         Availability: {
@@ -452,6 +496,69 @@ export interface components {
         Health: {
             status: string;
         };
+        /** KeyAggregate */
+        KeyAggregate: {
+            avg_tok_per_j?: number | null;
+            avg_tok_per_sec?: number | null;
+            avg_ttft_ms?: number | null;
+            completion_tokens?: number | null;
+            cost?: number | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
+            energy_j?: number | null;
+            errors?: number;
+            key_id: string | null;
+            name: string | null;
+            prompt_tokens?: number | null;
+            requests?: number;
+        };
+        /** KeyInfo */
+        KeyInfo: {
+            cloud: boolean;
+            /** Format: date-time */
+            created_at: string;
+            day: components["schemas"]["Amounts"];
+            expired: boolean;
+            expires_at: string | null;
+            id: string;
+            last_used_at: string | null;
+            limits: components["schemas"]["LimitState"][];
+            max_parallel: number | null;
+            models: string[];
+            month: components["schemas"]["Amounts"];
+            name: string;
+            running: number;
+            store_prompts: boolean;
+            total: components["schemas"]["Amounts"];
+        };
+        /** KeyInfos */
+        KeyInfos: {
+            currency: string;
+            keys: components["schemas"]["KeyInfo"][];
+        };
+        /** KeyName */
+        KeyName: {
+            name: string;
+        };
+        /** Limit */
+        Limit: {
+            most: number;
+            /** @enum {string} */
+            per: "day" | "month" | "total";
+            /** @enum {string} */
+            what: "requests" | "tokens" | "money" | "joules";
+        };
+        /** LimitState */
+        LimitState: {
+            most: number;
+            /** @enum {string} */
+            per: "day" | "month" | "total";
+            renews_at: string | null;
+            reserved: number;
+            spent: number;
+            /** @enum {string} */
+            what: "requests" | "tokens" | "money" | "joules";
+        };
         /** LiveRequest */
         LiveRequest: {
             client?: string | null;
@@ -466,6 +573,11 @@ export interface components {
         /** Login */
         Login: {
             code: string;
+        };
+        /** MadeKey */
+        MadeKey: {
+            key: components["schemas"]["KeyInfo"];
+            token: string;
         };
         /** MeterReport */
         MeterReport: {
@@ -506,6 +618,16 @@ export interface components {
             };
             models: components["schemas"]["ModelInfo"][];
             problems: components["schemas"]["Problem"][];
+        };
+        /** NewKey */
+        NewKey: {
+            cloud?: boolean;
+            expires_at?: string | null;
+            limits?: components["schemas"]["Limit"][];
+            max_parallel?: number | null;
+            models?: string[];
+            name: string;
+            store_prompts?: boolean;
         };
         /** Notice */
         Notice: {
@@ -564,10 +686,12 @@ export interface components {
         };
         /** Record */
         Record: {
+            asked?: string | null;
             backend?: string | null;
             cached_tokens?: number | null;
             client?: string | null;
             completion_tokens?: number | null;
+            cost?: number | null;
             duration_ms?: number | null;
             /** @enum {null|string} */
             energy?: "measured" | "apportioned" | "estimated" | null;
@@ -578,10 +702,12 @@ export interface components {
             evicted?: string[];
             host?: string;
             id: string;
+            key_id?: string | null;
             load_ms?: number | null;
             local?: boolean | null;
             model: string;
             path?: string;
+            prefill_tok_per_sec?: number | null;
             prompt_tokens?: number | null;
             queue_ms?: number | null;
             session_id?: string | null;
@@ -592,6 +718,7 @@ export interface components {
             tok_per_j?: number | null;
             tok_per_sec?: number | null;
             tokens_counted?: boolean;
+            tried?: components["schemas"]["Tried"][];
             ttft_ms?: number | null;
         };
         /** Requests */
@@ -620,9 +747,15 @@ export interface components {
             version: string;
             warnings: string[];
         };
+        /** Tried */
+        Tried: {
+            model: string;
+            why: string;
+        };
         /** Usage */
         Usage: {
             currency?: string;
+            keys: components["schemas"]["KeyAggregate"][];
             models: components["schemas"]["Aggregate"][];
             price_per_kwh?: number | null;
             /** Format: date-time */
@@ -809,6 +942,141 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GPUSnapshot"];
+                };
+            };
+        };
+    };
+    ApiKeysList: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyInfos"];
+                };
+            };
+        };
+    };
+    ApiKeysAdd: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeKey"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiKeysIdRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiKeysIdRename: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyName"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyInfo"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
                 };
             };
         };
@@ -1180,6 +1448,7 @@ export interface operations {
         parameters: {
             query?: {
                 since?: string | null;
+                by?: "model" | "key";
             };
             header?: never;
             path?: never;

@@ -1,0 +1,312 @@
+"""The way of a request to an endpoint: at which path, in which words, and back. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+import msgspec
+
+from cerberus_core.errors import CerberusError, Unsupported, UpstreamFailed
+from cerberus_core.values import Endpoint, Wire
+
+from . import body
+from .facts import Facts
+from .request import Parameters, Parsed, with_parameters
+from .stream import OpenAIStream
+from .upstream_errors import message_of
+from .wires import (
+    chat_over_messages,
+    messages,
+    messages_over_chat,
+    responses,
+    responses_over_chat,
+    responses_over_messages,
+)
+from .wires.chat_stream import ChatStream
+from .wires.messages_stream import MessagesStream
+from .wires.responses_over_messages import ResponsesOverMessagesStream
+from .wires.responses_stream import ResponsesStream
+
+PATHS: dict[str, Wire] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+    "/v1/rerank": "rerank",
+    "/v1/messages": "messages",
+    "/v1/responses": "responses",
+}
+Now = Callable[[], float]
+_encode = msgspec.json.Encoder().encode
+
+
+class AnswerStream(Protocol):
+    """A streamed answer on its way through; `stream.OpenAIStream` tells what each does."""
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def before_error(self) -> bytes: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def quick(self, chunk: bytes) -> bytes | None: ...
+
+    def passed(self) -> None: ...
+
+    def tail(self, extra: dict[str, Any]) -> bytes: ...
+
+
+class Way(Protocol):
+    """One request's way."""
+
+    path: str
+    """Of the endpoint, as `/v1/…`."""
+    refusals_pass: bool
+    """Whether a client understands the endpoint's refusals as they are."""
+    can_stream: bool
+    """Whether the endpoint can be asked for a stream here."""
+
+    def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
+        """The request in the endpoint's words. Raises `BadRequest`, `Unsupported`."""
+        ...
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        """For an answer that is streamed to the client.
+
+        `renamed`: the endpoint's own name for the model is another one.
+        """
+        ...
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        """A whole answer in the client's words. Raises `body.NotJson`, `UpstreamFailed`.
+
+        `extra` is asked for once the answer has been metered.
+        """
+        ...
+
+
+class Straight:
+    """The endpoint speaks what the client speaks."""
+
+    refusals_pass = True
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.path = parsed.path
+        self.can_stream = parsed.path not in ("/v1/embeddings", "/v1/rerank")
+        self._parsed = parsed
+
+    def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
+        return self._parsed.body_for(model, stream=stream, parameters=parameters)
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        parsed = self._parsed
+        return OpenAIStream(
+            facts,
+            public_model=public_model if renamed else None,
+            wants_usage=parsed.wants_usage,
+            several=parsed.several,
+            now=now,
+        )
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        fields = body.read(data, facts)
+        refuse_error(fields, public_model)
+        name = public_model if renamed else None
+        return body.finish(fields, public_model=name, extra=extra())
+
+
+def refuse_error(fields: Mapping[str, Any], model: str) -> None:
+    """Raises `UpstreamFailed` for an error with a good status."""
+    error = fields.get("error")
+    if error is not None and bytes(error) != b"null" and "choices" not in fields:
+        raise UpstreamFailed(f"{model}: {message_of(bytes(error))}")
+
+
+class Translated:
+    """A translator stands between the client and the endpoint."""
+
+    refusals_pass = False
+    can_stream = True
+
+    def __init__(
+        self,
+        path: str,
+        request: dict[str, Any],
+        *,
+        answer: Callable[[Mapping[str, Any]], dict[str, Any]],
+        stream: Callable[[Facts, Now], AnswerStream],
+        asks_usage: bool,
+    ) -> None:
+        """`path` and `request` are the endpoint's. `asks_usage`: its streams tell it if asked."""
+        self.path = path
+        self._request = request
+        self._answer = answer
+        self._stream = stream
+        self._asks_usage = asks_usage
+
+    def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
+        asked = with_parameters(self._request, parameters) | {"model": model, "stream": stream}
+        if stream and self._asks_usage:
+            asked["stream_options"] = {"include_usage": True}
+        else:
+            asked.pop("stream_options", None)
+        return _encode(asked)
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        return self._stream(facts, now)
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        fields = body.read(data, facts)
+        refuse_error(fields, public_model)
+        told = self._answer({key: msgspec.json.decode(value) for key, value in fields.items()})
+        usage = told.get("usage")
+        if isinstance(usage, dict):
+            told["usage"] = {**usage, "cerberus": extra()}
+        return _encode(told)
+
+
+class StraightMessages(Straight):
+    """The client and the endpoint speak Messages."""
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        return MessagesStream(facts, public_model=public_model if renamed else None, now=now)
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        fields = messages.read(data, facts)
+        refuse_error(fields, public_model)
+        name = public_model if renamed else None
+        return body.finish(fields, public_model=name, extra=extra())
+
+
+@attrs.frozen(kw_only=True)
+class Asker:
+    """What an answer of another wire is made with."""
+
+    request_id: str
+    model: str
+    """Its public name."""
+    unix: int
+
+
+def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
+    """Raises `BadRequest` where the request is wrong, `Unsupported` where the endpoint speaks
+    nothing that serves it.
+    """
+    wire = PATHS[parsed.path]
+    if wire in endpoint.wires:
+        return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
+    for between in endpoint.wires & _OVER.get(wire, {}).keys():
+        return _OVER[wire][between](parsed.decoded(), asker)
+    raise no_way(parsed.path, asker.model, endpoint)
+
+
+def no_way(path: str, model: str, endpoint: Endpoint) -> CerberusError:
+    return Unsupported(
+        f"{model} can't be asked at {path}",
+        hint=f"It speaks {', '.join(sorted(endpoint.wires)) or 'nothing that we know'}.",
+        code="wire_unsupported",
+    )
+
+
+def _messages_over_chat(fields: dict[str, Any], asker: Asker) -> Way:
+    stops = fields.get("stop_sequences")
+    asked = messages_over_chat.Asked(
+        model=asker.model,
+        request_id=asker.request_id,
+        stop_sequences=tuple(stops) if isinstance(stops, list) else (),
+    )
+    return Translated(
+        "/v1/chat/completions",
+        messages_over_chat.request(fields),
+        answer=lambda told: messages_over_chat.answer(told, asked),
+        stream=lambda facts, now: messages_over_chat.MessagesOverChat(facts, asked, now=now),
+        asks_usage=True,
+    )
+
+
+def _responses_asked(fields: dict[str, Any], asker: Asker) -> responses.Asked:
+    id = f"resp_{asker.request_id}"
+    return responses.Asked.of(fields, id=id, model=asker.model, created_at=asker.unix)
+
+
+def _responses_over_chat(fields: dict[str, Any], asker: Asker) -> Way:
+    asked = _responses_asked(fields, asker)
+    return Translated(
+        "/v1/chat/completions",
+        responses_over_chat.request(fields),
+        answer=lambda told: responses_over_chat.answer(told, asked),
+        stream=lambda facts, now: ResponsesStream(facts, asked, now=now),
+        asks_usage=True,
+    )
+
+
+def _responses_over_messages(fields: dict[str, Any], asker: Asker) -> Way:
+    asked = _responses_asked(fields, asker)
+    return Translated(
+        "/v1/messages",
+        responses_over_messages.request(fields),
+        answer=lambda told: responses_over_messages.answer(told, asked),
+        stream=lambda facts, now: ResponsesOverMessagesStream(facts, asked, now=now),
+        asks_usage=False,
+    )
+
+
+def _chat_over_messages(fields: dict[str, Any], asker: Asker) -> Way:
+    options = fields.get("stream_options")
+    asked = chat_over_messages.Asked(
+        id=f"chatcmpl-{asker.request_id}",
+        model=asker.model,
+        created=asker.unix,
+        wants_usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+    return Translated(
+        "/v1/messages",
+        chat_over_messages.request(fields),
+        answer=lambda told: chat_over_messages.answer(told, asked),
+        stream=lambda facts, now: ChatStream(facts, asked, now=now),
+        asks_usage=False,
+    )
+
+
+_OVER: dict[Wire, dict[Wire, Callable[[dict[str, Any], Asker], Way]]] = {
+    "messages": {"chat": _messages_over_chat},
+    "responses": {"chat": _responses_over_chat, "messages": _responses_over_messages},
+    "chat": {"messages": _chat_over_messages},
+}
+"""What a client speaks → what an endpoint may speak instead → the way between."""
