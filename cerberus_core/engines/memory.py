@@ -60,7 +60,10 @@ class Memory:
         """Until cancelled."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            await self._room.run()
+            try:
+                await self._room.run()
+            finally:
+                self._tasks = None
 
     @asynccontextmanager
     async def admitted(self, life: Life) -> AsyncIterator[None]:

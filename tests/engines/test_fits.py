@@ -37,11 +37,13 @@ class House:
     def __init__(self, backend: Sized) -> None:
         self.backend = backend
         self.looks = 0
+        self.others = 0
+        """MiB that other programs hold."""
 
     async def look(self, *, fresh: bool = False) -> Sequence[Pool]:
         self.looks += 1
         used = sum(int(model.removeprefix("toy/").partition("-")[0]) for model in self.loaded)
-        return [Pool(name="host", total=1000, free=1000 - used, budget=1000)]
+        return [Pool(name="host", total=1000, free=1000 - self.others - used, budget=1000)]
 
     async def taken(self, pids: Sequence[int]) -> Footprint:
         return {}
@@ -123,6 +125,19 @@ async def test_a_pinned_model_in_the_way_and_a_load_that_waits_are_told(clock: F
         while (await manager.fits())["toy/900"].says != "waits":
             await asyncio.sleep(0)
         busy.release()
+
+
+async def test_a_load_that_has_just_ended_left_no_memory_to_wait_for(clock: FakeClock) -> None:
+    house = House(Sized(["100", "200", "300"]))
+    house.others = 500
+    house.backend.gate = asyncio.Event()
+    house.backend.gate.set()  # it tells of its progress
+    async with manager_of(house, clock).running() as manager:
+        await manager.load("toy/200")
+        await manager.load("toy/100")
+        with anyio.fail_after(5):
+            await manager.load("toy/300")  # while the clock stands
+        assert house.loaded == {"toy/200", "toy/300"}
 
 
 async def test_a_backend_that_hangs_or_breaks_leaves_its_models_unknown(

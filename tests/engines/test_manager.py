@@ -8,8 +8,16 @@ import anyio
 import attrs
 import pytest
 
-from cerberus_core.engines import Manager, ModelPolicy, Policies
-from cerberus_core.errors import BadRequest, EngineLost, LoadFailed, ModelNotFound, Unavailable
+from cerberus_core.engines import Lease, Manager, ModelPolicy, Policies
+from cerberus_core.errors import (
+    BadRequest,
+    CerberusError,
+    EngineLost,
+    LoadFailed,
+    ModelNotFound,
+    NoRoom,
+    Unavailable,
+)
 from cerberus_core.testing import FakeClock
 from cerberus_core.values import Availability, LoadPlan, ModelInfo
 from tests.engines.conftest import ToyBackend
@@ -68,6 +76,16 @@ async def test_m02_idleness_counts_from_the_end_of_the_last_request(
         await clock.advance(0.2)
         assert (await state(manager)).state == "unloaded"
     assert backend.calls == {"list": backend.calls["list"], "load": 1, "unload": 1}
+
+
+async def test_an_answer_longer_than_the_ttl_keeps_nobody_awake(
+    start: Start, clock: FakeClock
+) -> None:
+    async with start(ttl_s=2.0) as manager:
+        lease = await manager.acquire("toy/a")
+        await clock.advance(5)
+        assert clock.sleepers == 1, "its owner looks again in due time, and not all the time"
+        lease.release()
 
 
 async def test_a_ttl_of_zero_means_never_and_each_model_may_have_its_own(
@@ -141,6 +159,20 @@ async def test_a_crash_in_use_is_told_and_the_next_request_reloads(
     assert backend.calls["load"] == 2
 
 
+async def test_the_reason_of_a_second_crash_is_waited_for_as_that_of_the_first(
+    start: Start, backend: ToyBackend
+) -> None:
+    async with start() as manager:
+        for reason in ("first", "second"):
+            lease = await manager.acquire("toy/a")
+            asked = asyncio.create_task(lease.lost_reason(wait_s=5))
+            await settle()
+            backend.crash("toy/a", reason)
+            assert await asked == reason
+            lease.release()
+            await settle()
+
+
 async def test_a_model_that_crashes_again_and_again_backs_off(
     start: Start, backend: ToyBackend, clock: FakeClock
 ) -> None:
@@ -205,6 +237,31 @@ async def test_unload_breaks_off_a_load_and_its_waiters_hear_why(
     assert [getattr(error, "retry_after_s", None) for error in errors] == [1]
 
 
+@pytest.mark.parametrize("error", [LoadFailed("stopped"), NoRoom("stopped")])
+async def test_a_load_that_is_broken_off_may_end_in_any_way(
+    start: Start, backend: ToyBackend, error: CerberusError
+) -> None:
+    async def stopped(*_: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise error from None
+
+    async with start() as manager:
+        backend.load = stopped  # type: ignore[method-assign]
+        await manager.load("toy/a", wait=False)
+        await settle()
+        with anyio.fail_after(5):
+            assert (await manager.unload("toy/a")).state == "failed"
+        await manager.load("toy/a", wait=False)
+        await settle()
+        await manager.unload("toy/a", wait=False)
+        backend.load = ToyBackend.load.__get__(backend)  # type: ignore[method-assign]
+        await manager.load("toy/a", wait=False)
+        await settle()
+        assert (await state(manager)).state == "ready", "that was asked for last"
+
+
 async def test_g16_a_waiter_that_leaves_is_forgotten_and_not_counted(
     start: Start, backend: ToyBackend
 ) -> None:
@@ -240,6 +297,27 @@ async def test_shutdown_unloads_what_was_loaded_and_closes_backends(
     assert backend.loaded == set()
     assert backend.calls["unload"] == 2
     assert backend.closed
+
+
+async def test_who_is_let_in_while_all_ends_is_told(clock: FakeClock) -> None:
+    heard = set()
+    for steps in range(30):
+        one = {"toy/a": ModelPolicy(ttl_s=0, concurrency=1)}
+        manager = Manager({"toy": ToyBackend()}, policies=Policies(models=one), clock=clock)
+        async with manager.running():
+            lease = await manager.acquire("toy/a")
+            waiting = asyncio.create_task(manager.acquire("toy/a"))
+            await settle()
+            releasing = asyncio.create_task(released(lease, steps))
+        await asyncio.wait((waiting, releasing))
+        heard.add(type(waiting.exception()))
+    assert heard == {type(None), EngineLost, Unavailable}
+
+
+async def released(lease: Lease, steps: int) -> None:
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    lease.release()
 
 
 async def test_a_load_in_progress_ends_with_the_daemon(start: Start, backend: ToyBackend) -> None:

@@ -69,6 +69,11 @@ async def test_a_lease_knows_the_cards_that_its_model_sits_on(
                 await asyncio.sleep(0)
             assert lease.cards == {"nvidia0"}
             lease.release()
+            await manager.unload("toy/a")
+            backend.processes = lambda _: []  # type: ignore[method-assign]
+            lease = await manager.acquire("toy/a")
+            assert lease.cards is None, "it may sit elsewhere now"
+            lease.release()
     await made.aclose()
 
 

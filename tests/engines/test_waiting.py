@@ -130,6 +130,52 @@ async def test_a_model_that_a_session_used_is_kept_for_its_next_turn(
         assert (await got(clock, asked)).waited == Waited(queue_s=30, load_s=2, evicted=("toy/a",))
 
 
+async def test_a_request_of_nobodys_session_does_not_end_the_hold_of_another(
+    slow: Callable[..., Any], clock: FakeClock
+) -> None:
+    async with slow(session_hold_s=20) as manager:
+        (await got(clock, ask(manager, "toy/a", in_session=True))).release()
+        (await manager.acquire("toy/a")).release()
+        assert (await got(clock, ask(manager, "toy/b"))).waited == Waited(
+            queue_s=20, load_s=2, evicted=("toy/a",)
+        )
+
+
+async def test_who_comes_while_it_loads_waits_for_the_rest_of_the_load_and_nobody_else(
+    slow: Callable[..., Any], clock: FakeClock
+) -> None:
+    async with slow() as manager:
+        first = ask(manager, "toy/a")
+        await clock.advance(1.5)
+        second = ask(manager, "toy/a")
+        await clock.advance(0.5)
+        assert [(await asked).waited for asked in (first, second)] == [
+            Waited(load_s=2), Waited(load_s=0.5),
+        ]  # fmt: skip
+
+
+async def test_who_leaves_by_hand_has_not_left_for_the_next_one(
+    slow: Callable[..., Any], clock: FakeClock, backend: ToyBackend
+) -> None:
+    leave = asyncio.Event()
+
+    async def unload(model: ModelInfo) -> None:
+        await leave.wait()
+        await ToyBackend.unload(backend, model)
+
+    backend.unload = unload  # type: ignore[method-assign]
+    async with slow() as manager:
+        (await got(clock, ask(manager, "toy/a"))).release()
+        await manager.unload("toy/a", wait=False)
+        await clock.advance(0)
+        asked = ask(manager, "toy/b")
+        await clock.advance(3)
+        waits_for = (await manager.model("toy/b")).waits_for
+        leave.set()
+        assert waits_for == ("toy/a",)
+        assert (await got(clock, asked)).waited == Waited(queue_s=3, load_s=2)
+
+
 async def test_a_session_that_goes_on_holds_nobody_up_longer_than_the_rules_say(
     slow: Callable[..., Any], clock: FakeClock
 ) -> None:
