@@ -20,7 +20,7 @@ from cerberus_core.values import (
 
 ASK_LIMIT_S = 10.0
 """Seconds for a question that should be quick."""
-UNLOAD_LIMIT_S = 60.0
+UNLOAD_LIMIT_S = 40.0
 """Seconds that a model may take to leave; after that it counts as still there."""
 CLOSE_LIMIT_S = 30.0
 MOST_MIB = 1 << 40

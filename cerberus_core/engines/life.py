@@ -38,6 +38,8 @@ STABLE_S = 60.0
 
 STALL_S = 900.0
 """A load that shows no sign of life for so long is broken off."""
+STOP_LIMIT_S = 20.0
+"""How long the end of the daemon waits for a model to leave."""
 STAYS_S = 60.0
 """A model that did not leave is not asked again so soon to make room for others."""
 NO_ROOM_SHOWN_S = 30.0
@@ -350,7 +352,7 @@ class Life:
         finally:
             self.queue.fail(Unavailable("Cerberus is shutting down"))
             if self.state in ("ready", "draining", "loading"):
-                with anyio.CancelScope(shield=True):
+                with anyio.move_on_after(STOP_LIMIT_S, shield=True):
                     await self._drop("unloaded")
 
     async def _until_wanted(self) -> None:

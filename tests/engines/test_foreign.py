@@ -167,6 +167,23 @@ async def test_questions_and_unloads_that_never_end_are_given_up(
             await manager.unload("toy/a")
 
 
+async def test_the_end_does_not_wait_for_one_that_never_leaves(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cerberus_core.engines.life.STOP_LIMIT_S", 0.01)
+    odd = ToyBackend()
+
+    async def hang(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    odd.unload = hang  # type: ignore[method-assign]
+    with anyio.fail_after(5):
+        async with both(clock, odd) as manager:
+            (await manager.acquire("toy/a")).release()
+            await manager.unload("toy/a", wait=False)
+            await settle()
+
+
 async def test_one_that_does_not_close_keeps_no_other_from_it(clock: FakeClock) -> None:
     odd, good = ToyBackend(), Other()
     odd.aclose = raises(RuntimeError("boom"))  # type: ignore[method-assign]
