@@ -24,6 +24,18 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a test proves of the wires goes into its JUnit properties."""
+    for item in items:
+        for mark in item.iter_markers("wire"):
+            backend = item.get_closest_marker("backend")
+            assert backend is not None, f"{item.nodeid}: `wire` without `backend`"
+            wire, *features = mark.args
+            for feature in features:
+                cell = ("wire", f"{wire} | {feature} | {backend.args[0]}")
+                item.user_properties.append(cell)
+
+
 _spent: dict[str, float] = defaultdict(float)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import page
 
+from . import litellm
 from .measure import SCENARIOS, Figures, measured
 from .programs import load, upstream
 from .report import gateway_table
@@ -77,7 +78,15 @@ def _run(
 
 def _idle(target: Target) -> float:
     """Memory after the first answers, which load what is loaded late."""
-    load(target.port, target.model, target.token, clients=1, seconds=0.2, warmup_s=0)
+    load(
+        target.port,
+        target.model,
+        target.token,
+        wire=target.wire,
+        clients=1,
+        seconds=0.2,
+        warmup_s=0,
+    )
     return target.rss_mib()
 
 
@@ -88,6 +97,8 @@ def _circumstances(names: list[str], options: argparse.Namespace) -> str:
         versions.append(str(page.first_line([binary, "-v"])).removeprefix("nginx version: "))
     if "cerberus" in names:
         versions.append(f"cerberus {page.first_line([cerberus_command(), 'version'])}")
+    if "litellm" in names:
+        versions.append(f"litellm {litellm.VERSION}")
     scale = "" if options.scale == 1 else f", durations × {options.scale:g}"
     if options.nice:
         scale += f", nice {options.nice}"

@@ -1,9 +1,10 @@
 /* A closed-loop load generator: N keep-alive clients, each asks, reads the whole
  * answer, checks it and asks again. One thread, epoll. Prints one JSON object.
  *
- *   loadgen PORT MODEL TOKEN CLIENTS SECONDS WARMUP_S STREAM CHUNKS RATE
+ *   loadgen PORT MODEL TOKEN CLIENTS SECONDS WARMUP_S STREAM CHUNKS RATE WIRE
  *
- * TOKEN "-" sends none; STREAM is 0 or 1. Times are in microseconds, measured
+ * TOKEN "-" sends none; STREAM is 0 or 1; WIRE is chat (OpenAI's Chat Completions)
+ * or messages (Anthropic's Messages). Times are in microseconds, measured
  * after the warm-up. A chunk's delay is the time since the upstream sent it
  * (CLOCK_MONOTONIC, which all processes of a machine share).
  */
@@ -33,6 +34,21 @@ struct client {
   char line[LINE]; /* the header or event line, or the plain body, so far */
 };
 
+/* How an answer is read: by words that stand in it. `usage_too`: usage counts beside it alone. */
+struct wire {
+  const char *name, *path, *more, *stream;
+  const char *content, *finish, *usage, *usage_too, *done;
+};
+
+static const struct wire wires[] = {
+    {"chat", "/v1/chat/completions", "",
+     ",\"stream\":true,\"stream_options\":{\"include_usage\":true}", "\"content\":\"t",
+     "\"finish_reason\":\"stop\"", "\"completion_tokens\"", "", "[DONE]"},
+    {"messages", "/v1/messages", ",\"max_tokens\":1000", ",\"stream\":true", "\"text\":\"t",
+     "\"stop_reason\":\"end_turn\"", "\"output_tokens\"", "\"stop_reason\":\"end_turn\"",
+     "\"type\":\"message_stop\""},
+};
+
 struct samples {
   double *values;
   size_t count, room;
@@ -42,6 +58,7 @@ static struct client clients[MAX_CLIENTS];
 static struct samples latency, ttft, delay;
 static char request[16 * 1024], complaint[256];
 static size_t request_len;
+static const struct wire *wire;
 static int ep, port, streaming, wanted;
 static long measure_from, stop_at;
 static long all_requests, all_chunks, requests, chunks, errors, connects;
@@ -149,20 +166,18 @@ static void event_line(struct client *c, long at) {
   if (strncmp(line, "data:", 5)) return;
   line += line[5] == ' ' ? 6 : 5;
   if (c->dones) c->after_done = 1;
-  if (!strncmp(line, "[DONE]", 6)) {
-    c->dones++;
-    return;
-  }
-  char *content = strstr(line, "\"content\":\"t");
+  char *content = strstr(line, wire->content);
   if (content) {
     if (!c->chunks++) c->first = at;
     if (at >= measure_from && at < stop_at) {
       chunks++;
-      keep(&delay, at - strtol(content + 12, NULL, 10));
+      keep(&delay, at - strtol(content + strlen(wire->content), NULL, 10));
     }
+    return;
   }
-  if (strstr(line, "\"finish_reason\":\"stop\"")) c->finishes++;
-  if (strstr(line, "\"completion_tokens\"")) c->usages++;
+  if (strstr(line, wire->done)) c->dones++;
+  if (strstr(line, wire->finish)) c->finishes++;
+  if (strstr(line, wire->usage) && strstr(line, wire->usage_too)) c->usages++;
 }
 
 static void body_bytes(struct client *c, const char *data, size_t len, long at) {
@@ -185,8 +200,8 @@ static void body_bytes(struct client *c, const char *data, size_t len, long at) 
 static void body_ended(struct client *c, long at) {
   if (!streaming && c->line_len) {
     c->line[c->line_len] = 0;
-    c->chunks = strstr(c->line, "\"content\":\"t") != NULL;
-    c->usages = strstr(c->line, "\"completion_tokens\"") != NULL;
+    c->chunks = strstr(c->line, wire->content) != NULL;
+    c->usages = strstr(c->line, wire->usage) != NULL;
   }
   finished(c, at);
 }
@@ -266,19 +281,21 @@ static void build_request(const char *model, const char *token, int rate) {
   fill[sizeof fill - 1] = 0;
   snprintf(body, sizeof body,
            "{\"model\":\"%s\",\"messages\":[{\"role\":\"system\",\"content\":\"%s\"},"
-           "{\"role\":\"user\",\"content\":\"@n=%d r=%d@\"}],\"temperature\":0.7%s}",
-           model, fill, wanted, rate,
-           streaming ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
+           "{\"role\":\"user\",\"content\":\"@n=%d r=%d@\"}],\"temperature\":0.7%s%s}",
+           model, fill, wanted, rate, wire->more, streaming ? wire->stream : "");
   if (strcmp(token, "-")) snprintf(bearer, sizeof bearer, "Authorization: Bearer %s\r\n", token);
   request_len = (size_t)snprintf(
       request, sizeof request,
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+      "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
       "Content-Type: application/json\r\nUser-Agent: loadgen\r\n%sContent-Length: %zu\r\n\r\n%s",
-      port, bearer, strlen(body), body);
+      wire->path, port, bearer, strlen(body), body);
 }
 
 int main(int argc, char **argv) {
-  if (argc != 10) return 2;
+  if (argc != 11) return 2;
+  for (size_t i = 0; i < sizeof wires / sizeof *wires; i++)
+    if (!strcmp(argv[10], wires[i].name)) wire = &wires[i];
+  if (!wire) return 2;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   port = atoi(argv[1]);
   int count = atoi(argv[4]), rate = atoi(argv[9]);

@@ -41,13 +41,17 @@ Figures = dict[str, float]
 
 def measured(target: Target, scenario: Scenario, scale: float) -> Figures:
     """The figures of one run, flat: `unary.p50`, `many.cpu_us` …; raises for a run of errors."""
+    asked = scenario.load
+    if scenario.name == "paced" and target.paced_clients is not None:
+        asked = {**asked, "clients": target.paced_clients}
     before = target.cpu_s()
     said = load(
         target.port,
         target.model,
         target.token,
+        wire=target.wire,
         seconds=scenario.seconds * scale,
-        **scenario.load,
+        **asked,
     )
     cpu_us = (target.cpu_s() - before) * 1e6
     if not said["all_requests"]:
@@ -56,6 +60,7 @@ def measured(target: Target, scenario: Scenario, scale: float) -> Figures:
             f"the first: {said['complaint'] or 'none'}"
         )
     figures: Figures = {
+        "clients": asked["clients"],
         "errors": said["errors"],
         "requests": said["all_requests"],
         "connects": said["connects"],

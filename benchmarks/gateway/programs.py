@@ -60,10 +60,11 @@ def load(
     stream: bool = False,
     chunks: int = 1,
     rate: int = 0,
+    wire: str = "chat",
 ) -> dict[str, Any]:
     """Run the load generator; see loadgen.c for the words of its answer."""
     numbers = [clients, seconds, warmup_s, int(stream), chunks, rate]
-    command = [str(build("loadgen")), str(port), model, token or "-", *map(str, numbers)]
+    command = [str(build("loadgen")), str(port), model, token or "-", *map(str, numbers), wire]
     done = subprocess.run(
         pinned(LOAD_CORE, command),
         capture_output=True,

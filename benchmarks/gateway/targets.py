@@ -1,4 +1,4 @@
-"""What is measured: no proxy, nginx, Cerberus. Each is started here and ended here."""
+"""No proxy, nginx, Cerberus by two wires, LiteLLM: each is started here and ended here."""
 
 import json
 import os
@@ -19,6 +19,7 @@ import psutil
 
 from benchmarks.page import ROOT
 
+from . import litellm
 from .programs import PROXY_CORE, pinned
 
 START_S = 60.0
@@ -32,6 +33,9 @@ class Target(NamedTuple):
     model: str
     token: str | None
     pid: int | None
+    wire: str = "chat"
+    paced_clients: int | None = None
+    """Paced streams, where all of them would not come to their end."""
 
     def cpu_s(self) -> float:
         """CPU time of all its processes so far, user and system."""
@@ -111,7 +115,7 @@ models = ["fake"]
 
 
 @contextmanager
-def cerberus(upstream_port: int) -> Iterator[Target]:
+def cerberus(upstream_port: int, name: str = "cerberus", wire: str = "chat") -> Iterator[Target]:
     """A daemon as anybody would start it: metering and records on."""
     with tempfile.TemporaryDirectory(prefix="bench-cerberus-") as folder:
         config, data = Path(folder) / "config", Path(folder) / "data"
@@ -132,14 +136,53 @@ def cerberus(upstream_port: int) -> Iterator[Target]:
                 check=True,
             ).stdout.strip()
             port = int(url.rpartition(":")[2])
-            yield Target("cerberus", port, "bench/fake", token, process.pid)
+            yield Target(name, port, "bench/fake", token, process.pid, wire)
             _check_records(data / "usage")
+
+
+def messages(upstream_port: int) -> AbstractContextManager[Target]:
+    """The same for a client that speaks Messages: every event is translated."""
+    return cerberus(upstream_port, "messages", "messages")
+
+
+LITELLM_STREAMS = 10
+"""Of 200, none is whole within the load generator's twenty seconds of grace."""
+LITELLM = """
+model_list:
+  - model_name: fake
+    litellm_params:
+      model: openai/fake
+      api_base: http://127.0.0.1:{upstream}/v1
+      api_key: none
+general_settings:
+  master_key: sk-bench
+"""
+
+
+@contextmanager
+def litellm_proxy(upstream_port: int) -> Iterator[Target]:
+    """One worker, as its documentation starts it; a key is asked for, as Cerberus asks for one."""
+    command = litellm.installed()
+    with tempfile.TemporaryDirectory(prefix="bench-litellm-") as folder:
+        port = _free_port()
+        config, log = Path(folder) / "config.yaml", Path(folder) / "log"
+        config.write_text(LITELLM.format(upstream=upstream_port))
+        env = {"PATH": os.environ["PATH"], "HOME": folder, **litellm.ENVIRONMENT}
+        whole = [str(command), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+        with _running(pinned(PROXY_CORE, whole), log, env) as process:
+            url = f"http://127.0.0.1:{port}/health/liveliness"
+            _wait(process, log, lambda: _answers(url), litellm.START_S)
+            yield Target(
+                "litellm", port, "fake", "sk-bench", process.pid, paced_clients=LITELLM_STREAMS
+            )
 
 
 TARGETS: dict[str, Callable[[int], AbstractContextManager[Target]]] = {
     "direct": direct,
     "nginx": nginx,
     "cerberus": cerberus,
+    "messages": messages,
+    "litellm": litellm_proxy,
 }
 
 
@@ -182,9 +225,14 @@ def _running(
                     child.kill()
 
 
-def _wait(process: "subprocess.Popen[bytes]", log: Path, ask: Callable[[], str | None]) -> str:
+def _wait(
+    process: "subprocess.Popen[bytes]",
+    log: Path,
+    ask: Callable[[], str | None],
+    limit_s: float = START_S,
+) -> str:
     """What `ask` says once it says something; RuntimeError with the log's end otherwise."""
-    end = time.monotonic() + START_S
+    end = time.monotonic() + limit_s
     while time.monotonic() < end and process.poll() is None:
         answer = ask()
         if answer:

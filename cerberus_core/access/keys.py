@@ -1,5 +1,6 @@
 """All gateway keys: known by their tokens, held to their limits, kept in the state file."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -49,6 +50,8 @@ class Keys:
     ) -> None:
         """Blocking where there is a database."""
         self.prices = prices or Prices()
+        self.refusals: Counter[tuple[str, str]] = Counter()
+        """Since the start, by a key's name ("" where it is unknown) and the error's code."""
         self._database = database
         self._clock = clock
         self._accounts: dict[str, Account] = {}
@@ -75,6 +78,12 @@ class Keys:
         self._check_time(account.key)
         return account.principal
 
+    def turned_away(self, token: bytes, code: str) -> None:
+        """Count that it was not admitted."""
+        account = self._accounts.get(key_id_of(token))
+        known = account is not None and hash_matches(token, account.hash)
+        self.refusals[account.key.name if account and known else "", code] += 1
+
     # For the gateway.
 
     def account(self, principal: Principal) -> Account:
@@ -100,6 +109,7 @@ class Keys:
         )
         answer = account.reserve(model, now, ask, anew=anew)
         if not isinstance(answer, Reservation):
+            self.refusals[account.key.name, answer.code] += 1
             raise answer
         self.touched(principal)
         return answer

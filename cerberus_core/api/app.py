@@ -23,6 +23,7 @@ from .gpus import GPUsController
 from .guard import App, Guard
 from .keys import KeysController
 from .login import LoginController
+from .metrics import metrics
 from .models import ModelsController
 from .problems import on_cerberus_error, on_fault, on_http_error, on_too_deep
 from .requests import RequestsController
@@ -94,6 +95,7 @@ def admin_app(services: Services | None) -> Litestar:
     return Litestar(
         route_handlers=[
             healthz,
+            metrics,
             BoxController,
             ConfigController,
             GPUsController,

@@ -49,6 +49,8 @@ class _Refusal:
     title: str
     code: str
     hint: str | None
+    key: bytes | None = None
+    """The gateway key's token that was not good."""
 
 
 class Guard:
@@ -92,6 +94,8 @@ class Guard:
             return
         verdict = self._judge(scope["type"], scope.get("method"), scope["path"], scope["headers"])
         if isinstance(verdict, _Refusal):
+            if verdict.key is not None and self._keys is not None:
+                self._keys.turned_away(verdict.key, verdict.code)
             await _refuse(scope, send, verdict)
             return
         if verdict is not None:
@@ -145,7 +149,7 @@ class Guard:
                     try:
                         return self._keys.admit(token)
                     except AccessDenied as error:
-                        refusal = _Refusal(401, error.message, error.code, error.hint)
+                        refusal = _Refusal(401, error.message, error.code, error.hint, token)
         if cookie is not None and self._cookie_good(cookie):
             if origin is None and (kind == "websocket" or method not in ("GET", "HEAD")):
                 return _Refusal(

@@ -12,6 +12,7 @@ from cerberus_core.engines import Manager
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway
 from cerberus_core.gpu import Monitor
+from cerberus_core.metrics import Tallies
 from cerberus_core.platform import Clock
 from cerberus_core.usage import Store
 from cerberus_core.values import Notice, PluginReport
@@ -25,6 +26,7 @@ class Services:
     gateway: Gateway
     monitor: Monitor
     store: Store
+    tallies: Tallies
     bus: Bus
     codes: OneTimeCodes
     keys: Keys

@@ -16,6 +16,7 @@ from cerberus_core.events import RELOAD, Bus
 from cerberus_core.gateway import Gateway, Options
 from cerberus_core.gpu import Monitor
 from cerberus_core.loading import load_plugins
+from cerberus_core.metrics import Tallies
 from cerberus_core.platform import Clock, Folders, in_daemon_thread
 from cerberus_core.store import Database
 from cerberus_core.usage import Store
@@ -60,6 +61,8 @@ async def running(
             footprints=await in_thread(lambda: Footprints(database)),
             rules=rules_of(config),
         )
+        tallies = Tallies(manager.listed)
+        store.follow(tallies.add)
         keys = await in_thread(lambda: Keys(database, clock, Prices(config.prices)))
         gateway = Gateway(
             manager,
@@ -108,6 +111,7 @@ async def running(
                     gateway=gateway,
                     monitor=monitor,
                     store=store,
+                    tallies=tallies,
                     bus=bus,
                     keys=keys,
                     codes=OneTimeCodes(clock),

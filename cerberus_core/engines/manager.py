@@ -12,7 +12,7 @@ import structlog
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Fit, LoadPlan, ModelInfo, Notice, Plan, Problem
+from cerberus_core.values import Fit, LoadPlan, ModelInfo, Notice, Plan, PoolUse, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
@@ -148,8 +148,7 @@ class Manager:
 
     def default(self) -> str | None:
         """The model to chat with where nobody named one, of those listed last."""
-        models = [life.info() for _, life in sorted(self._lives.items())]
-        return first_choice(models, self._names, self._policies.default)
+        return first_choice(self.known(), self._names, self._policies.default)
 
     def outdated(self) -> dict[str, tuple[LoadPlan, LoadPlan]]:
         """By id, models that were loaded with another plan than is wanted since: both plans."""
@@ -162,6 +161,10 @@ class Manager:
     async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
         """Every model with its state, by id; the backends' lists are at most `list_ttl_s` old."""
         await self._refresh(fresh=fresh)
+        return self.known()
+
+    def known(self) -> list[ModelInfo]:
+        """Those that were listed last, with their states now. Asks nobody."""
         return [life.info() for _, life in sorted(self._lives.items())]
 
     async def model(self, name: str) -> ModelInfo:
@@ -275,6 +278,15 @@ class Manager:
         Of those listed last; what is broken or served elsewhere is left out.
         """
         return await self._memory.fits()
+
+    async def pools(self) -> list[PoolUse]:
+        """Each memory now, with what the models in it take."""
+        return await self._memory.pools()
+
+    @property
+    def evictions(self) -> Mapping[str, int]:
+        """How often each model had to leave for another."""
+        return self._memory.evictions
 
     def _changed(self, model: ModelInfo) -> None:
         self._memory.changed()

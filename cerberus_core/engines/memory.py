@@ -1,6 +1,7 @@
 """Memory and the models in it: what each takes, who is let in, what would happen."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ import anyio.to_thread
 import structlog
 
 from cerberus_core.platform import Clock
-from cerberus_core.values import Estimate, Eviction, Fit, LoadPlan, Plan, PoolInfo
+from cerberus_core.values import Estimate, Eviction, Fit, LoadPlan, Plan, PoolInfo, PoolUse
 
 from . import fits
 from .footprints import HOST, Expected, Footprints
@@ -45,6 +46,8 @@ class Memory:
         self._pools = pools
         self._footprints = footprints
         self._clock = clock
+        self.evictions: Counter[str] = Counter()
+        """How often each model had to leave for another."""
         self._expected: dict[str, Footprint] = {}
         self._unmeasured: set[str] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -75,6 +78,7 @@ class Memory:
         self._expected[life.model.id] = want.footprint
         life.load_s = self.usual_load_s(life) or life.load_s
         life.evicted = await self._room.admit(want)
+        self.evictions.update(model for model, _ in life.evicted)
         try:
             yield
         finally:
@@ -136,6 +140,24 @@ class Memory:
             else:
                 told[model] = fits.told(expected, self._room.plan(want, pools))
         return told
+
+    async def pools(self) -> list[PoolUse]:
+        """Each memory now, with what the models in it take."""
+        pools = await self._look()
+        there = [life.model.id for life in self._lives().values() if life.resident({})]
+        taken = Counter[str]()
+        for model in there:
+            taken.update(self._expected.get(model, {}))
+        return [
+            PoolUse(
+                name=pool.name,
+                total_mib=pool.total,
+                free_mib=pool.free,
+                budget_mib=pool.budget,
+                taken_mib=taken[pool.name],
+            )
+            for pool in pools
+        ]
 
     def usual_load_s(self, life: Life) -> float | None:
         """What earlier loads took, in seconds; None before the first."""

@@ -44,6 +44,7 @@ class Store:
         self._recent: deque[Record] = deque(maxlen=keep)
         self._forgotten_to: datetime | None = None
         self._queue: deque[Record] = deque()
+        self._told: Callable[[Record], None] = lambda _: None
         self._fd: int | None = None
         self._size = 0
         self._write_lock = threading.Lock()
@@ -59,9 +60,14 @@ class Store:
             self._forget(self._recent[0].time)
         self._recent.append(record)
         self._queue.append(record)
+        self._told(record)
         self._bound_queue()
         if not self._wake.is_set():
             self._wake.set()
+
+    def follow(self, told: Callable[[Record], None]) -> None:
+        """Call `told` with each record that is added from now on."""
+        self._told = told
 
     def recent(self, n: int) -> list[Record]:
         """The last `n` records, newest first."""

@@ -195,6 +195,12 @@ class PoolInfo:
 
 
 @attrs.frozen(kw_only=True)
+class PoolUse(PoolInfo):
+    taken_mib: int
+    """What the models in it take, as far as known."""
+
+
+@attrs.frozen(kw_only=True)
 class Eviction:
     """A model that has to leave, or had to."""
 

@@ -10,6 +10,7 @@ from cerberus_core.engines import Manager, Policies
 from cerberus_core.events import Bus
 from cerberus_core.gateway import Gateway, Options
 from cerberus_core.gpu import Monitor
+from cerberus_core.metrics import Tallies
 from cerberus_core.platform import SystemClock
 from cerberus_core.usage import Store
 
@@ -27,6 +28,7 @@ def services(folder: Path) -> Services:
         gateway=Gateway(manager, store, publish=bus.publish, clock=clock, options=Options()),
         monitor=Monitor({}, {}, clock=clock),
         store=store,
+        tallies=Tallies(),
         bus=bus,
         codes=OneTimeCodes(clock),
         keys=Keys(None, clock),

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from cerberus_core.engines import Manager, Policies, Pools
+from cerberus_core.engines import Manager, Policies, Pools, RoomRules
 from cerberus_core.engines.footprints import Footprints
 from cerberus_core.engines.residency import Footprint, Pool
 from cerberus_core.errors import Overloaded
@@ -159,3 +159,31 @@ async def test_who_is_sent_away_during_a_load_hears_how_long_loads_take(clock: F
         assert caught.value.retry_after_s == 7
         backend.gate.set()
         (await waiting).release()
+
+
+async def test_what_loaded_models_take_is_told_by_pool_and_who_had_to_leave(
+    clock: FakeClock,
+) -> None:
+    backend = Telling()
+    backend.tell.set()
+    rules = RoomRules(max_loaded=1)
+    manager = Manager(
+        {"toy": backend},
+        policies=Policies(),
+        clock=clock,
+        pools=cast(Pools, backend),
+        rules=rules,
+    )
+    async with manager.running():
+        assert [pool.taken_mib for pool in await manager.pools()] == [0]
+        lists = backend.calls["list"]
+        await manager.load("toy/a")
+        assert [model.state for model in manager.known()] == ["ready", "unloaded"]
+        [pool] = await manager.pools()
+        assert (pool.name, pool.total_mib, pool.taken_mib > 0) == ("host", 1000, True)
+        assert dict(manager.evictions) == {}
+        await manager.load("toy/b")
+        assert dict(manager.evictions) == {"toy/a": 1}
+        await manager.unload("toy/b")
+        assert [pool.taken_mib for pool in await manager.pools()] == [0]
+        assert backend.calls["list"] == lists + 1  # none of these asked the backend

@@ -81,7 +81,12 @@ def messages(received: Received) -> Reply:
     return Reply.stream(parts)
 
 
-@pytest.fixture(params=["chat", "messages"])
+OPENAI, ANTHROPIC = pytest.mark.backend("openai"), pytest.mark.backend("anthropic")
+
+
+@pytest.fixture(
+    params=[pytest.param("chat", marks=OPENAI), pytest.param("messages", marks=ANTHROPIC)]
+)
 async def box(
     start_box: StartBox, upstream: ScriptedServer, request: pytest.FixtureRequest
 ) -> AsyncIterator[Box]:
@@ -99,6 +104,7 @@ def anthropic_client(box: Box) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(base_url=box.url, api_key=box.token, max_retries=0)
 
 
+@pytest.mark.wire("messages", "whole", "a stream")
 async def test_anthropics_package_whole_and_streamed(box: Box) -> None:
     asked: Any = {
         "model": "up/m", "max_tokens": 50, "system": "Be brief.",
@@ -124,6 +130,7 @@ async def test_anthropics_package_whole_and_streamed(box: Box) -> None:
         assert (record.prompt_tokens, record.error) == (9, None)
 
 
+@pytest.mark.wire("responses", "whole", "a stream")
 async def test_openais_responses_whole_and_streamed(box: Box) -> None:
     async with openai_client(box) as client:
         whole = await client.responses.create(model="up/m", input="hi", instructions="Be brief.")
@@ -141,6 +148,7 @@ async def test_openais_responses_whole_and_streamed(box: Box) -> None:
     assert (record.path, record.completion_tokens) == ("/v1/responses", 3)
 
 
+@pytest.mark.wire("chat", "whole", "a stream")
 async def test_openais_chat_whole_and_streamed(box: Box) -> None:
     asked: Any = {"model": "up/m", "messages": [{"role": "user", "content": "hi"}]}
     async with openai_client(box) as client:
@@ -161,6 +169,9 @@ async def test_openais_chat_whole_and_streamed(box: Box) -> None:
         assert all(piece.model == "up/m" for piece in pieces)
 
 
+@OPENAI
+@pytest.mark.wire("messages", "a tool call")
+@pytest.mark.wire("responses", "a tool call")
 async def test_a_tool_call_comes_as_each_client_reads_it(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
@@ -189,6 +200,9 @@ async def test_a_tool_call_comes_as_each_client_reads_it(
             assert (item.name, json.loads(item.arguments)) == ("weather", {"town": "Bern"})
 
 
+@OPENAI
+@pytest.mark.wire("messages", "refusals in its words")
+@pytest.mark.wire("responses", "refusals in its words")
 async def test_refusals_are_in_the_clients_own_words(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
@@ -210,6 +224,8 @@ async def test_refusals_are_in_the_clients_own_words(
                 )
 
 
+@OPENAI
+@pytest.mark.wire("messages", "pings in a silent stream")
 async def test_g17_a_silent_messages_stream_carries_pings(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
@@ -230,6 +246,9 @@ async def test_g17_a_silent_messages_stream_carries_pings(
         assert kinds[-1] == "message_stop"
 
 
+@OPENAI
+@pytest.mark.wire("messages", "errors in a stream")
+@pytest.mark.wire("responses", "errors in a stream")
 @pytest.mark.parametrize("where", ["before", "after"])
 async def test_an_error_in_a_stream_is_an_event_of_its_kind(
     start_box: StartBox, upstream: ScriptedServer, where: str
@@ -254,6 +273,8 @@ async def test_an_error_in_a_stream_is_an_event_of_its_kind(
     assert "boom" in answer.text
 
 
+@OPENAI
+@pytest.mark.wire("messages", "tokens counted")
 async def test_tokens_are_counted_without_loading(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
