@@ -20,10 +20,10 @@ from cerberus_core.access import (
     is_key_token,
     same,
 )
-from cerberus_core.errors import AccessDenied
+from cerberus_core.errors import AccessDenied, Forbidden
 from cerberus_core.gateway import Gateway
-from cerberus_core.gateway.answers import error_body
 from cerberus_core.gateway.app import PRINCIPAL
+from cerberus_core.gateway.wires.dialect import dialect_of
 from cerberus_core.platform import Clock
 
 from .problems import MEDIA_TYPE, problem_bytes
@@ -191,7 +191,9 @@ async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
         await send({"type": "websocket.close", "code": 4000 + refusal.status})
         return
     if scope["path"].startswith("/v1"):
-        body = error_body(AccessDenied(refusal.title, hint=refusal.hint, code=refusal.code))
+        kind = Forbidden if refusal.status == 403 else AccessDenied
+        error = kind(refusal.title, hint=refusal.hint, code=refusal.code)
+        body = dialect_of(scope["path"]).error_body(error)
         media_type = "application/json"
     else:
         body = problem_bytes(refusal.status, refusal.title, code=refusal.code, hint=refusal.hint)
