@@ -90,7 +90,7 @@ def settings(cls: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             default = default.factory()
         if attrs.has(type(default)):
             yield from settings(type(default), f"{field.name}.")
-        elif not isinstance(default, dict):
+        elif not isinstance(default, dict) or prefix:  # at the top they are sections
             yield f"{prefix}{field.name}", _written(default)
 
 

@@ -216,7 +216,7 @@ class Keys:
 
     async def _write(self, sql: str, rows: Sequence[Sequence[object]]) -> bool:
         database = self._database
-        return database is None or await in_thread(database.write, sql, rows)
+        return database is None or await in_thread(database.write, [(sql, rows)])
 
     def _load(self, database: Database) -> None:
         # One question for both: with the keys, but not what they have spent, limits would be open.

@@ -62,6 +62,7 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
         token=services.token,
         clock=services.clock,
         shell=shell,
+        token_waits=lambda: services.settings.token_waits,
     )
     services.settings.follow(lambda config: guard.retune(hosts_of(config)))
     return guard

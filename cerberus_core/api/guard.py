@@ -34,6 +34,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PUBLIC = frozenset({"/healthz", "/api/login"})
 """Beside the files of the UI's shell, which the web room lists."""
 
+OTHER_TOKEN = (
+    "The token is wrong: the daemon runs with the one from its start, and its settings name "
+    "another since; start it anew"
+)
+
 MAX_KNOWN = 256
 """Pairs of Host and Origin whose verdict is kept."""
 
@@ -59,8 +64,12 @@ class Guard:
         shell: Container[str],
         gateway: Gateway | None = None,
         keys: Keys | None = None,
+        token_waits: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`gateway`: for a server that goes straight to it, having asked `admits`."""
+        """`gateway`: for a server that goes straight to it, having asked `admits`.
+
+        `token_waits`: whether the settings name another token, for after a restart.
+        """
         self.gateway = gateway
         self._app = app
         self._hosts = hosts
@@ -68,6 +77,7 @@ class Guard:
         self._keys = keys
         self._clock = clock
         self._shell = shell
+        self._token_waits = token_waits
         # Verdicts by header value: a client sends the same ones with each request.
         self._known: dict[tuple[str | None, str | None], _Refusal | None] = {}
 
@@ -150,6 +160,8 @@ class Guard:
             # With its remedy: many a client shows nothing but the message.
             "No valid token: send `Authorization: Bearer …` with what `cerberus token` prints"
             if authorization is None and not (api_key and path.startswith("/v1/"))
+            else OTHER_TOKEN
+            if self._token_waits()
             else "The token is wrong: `cerberus token` prints the right one",
             "unauthenticated",
             "For the browser run `cerberus url`.",

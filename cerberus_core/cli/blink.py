@@ -46,9 +46,16 @@ def token(as_json: bool) -> None:
     from cerberus_core.platform.paths import folders
 
     where = folders()
-    value = quick.read(where).token
+    found = quick.read(where)
+    value = found.token
     if value is None:
         from cerberus_core.config import ensure_token
+        from cerberus_core.platform.locks import FileLock
+
+        from .daemon_client import other_token
+
+        if found.pid is not None and FileLock(where.daemon_lock).is_held():
+            raise other_token(where)
 
         value = ensure_token(where)
     if as_json:

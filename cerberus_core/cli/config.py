@@ -10,6 +10,7 @@ from .options import Json
 from .output import say, say_json, warn
 
 if TYPE_CHECKING:
+    from cerberus_core.config import Draft
     from cerberus_core.platform import Folders
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
@@ -148,17 +149,30 @@ def _schema_here(name: str) -> type | None:
 
 
 @app.command()
-def diff(json: Json = False) -> None:
+def diff(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="One that isn't in place yet; - is stdin."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Show how the file differs from what the daemon runs with, and what would become of it."""
     from cerberus_core.errors import DaemonUnreachable
 
     from .config_diff import told
     from .daemon_client import DaemonClient
 
+    draft = None if file is None else _draft(file)
     try:
-        found = {"against": "daemon", **DaemonClient().get("/api/config/diff")}
+        if draft is None:
+            answer = DaemonClient().get("/api/config/diff")
+        else:
+            answer = DaemonClient().post(
+                "/api/config/diff", {"file": draft.file, "text": draft.text}
+            )
+        found = {"against": "daemon", **answer}
     except DaemonUnreachable as error:
-        found = {"against": "defaults", **_against_defaults()}
+        found = {"against": "defaults", **_against_defaults(draft)}
         warn(f"! {error.message}: the file is shown against the defaults. {error.hint}")
     if json:
         say_json(found)
@@ -170,15 +184,37 @@ def diff(json: Json = False) -> None:
         say(f"{found['file']} says nothing but {what}.")
 
 
-def _against_defaults() -> dict[str, Any]:
+def _draft(name: str) -> "Draft":
+    """Raises ConfigError, NotFound."""
+    import sys
+    from pathlib import Path
+
+    from cerberus_core.config import Draft
+    from cerberus_core.config.file import decoded, read
+    from cerberus_core.config.quick import MAX_BYTES
+    from cerberus_core.errors import ConfigError, NotFound
+
+    if name == "-":
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"stdin: it holds more than {MAX_BYTES >> 20} MiB")
+        return Draft(file="stdin", text=decoded(data, Path("stdin")))
+    text = read(Path(name))
+    if text is None:
+        raise NotFound(f"There is no file {name}")
+    return Draft(file=name, text=text)
+
+
+def _against_defaults(draft: "Draft | None") -> dict[str, Any]:
     import attrs
 
     from cerberus_core.config import Config, diff, load
     from cerberus_core.platform import folders
 
     where = folders()
-    changes = diff(Config(), load(where, os.environ).config)
-    return {"file": str(where.config_file), "changes": [attrs.asdict(one) for one in changes]}
+    changes = diff(Config(), load(where, os.environ, draft=draft).config)
+    file = str(where.config_file) if draft is None else draft.file
+    return {"file": file, "changes": [attrs.asdict(one) for one in changes]}
 
 
 @app.command()

@@ -50,6 +50,7 @@ class DaemonClient:
             raise DaemonUnreachable(f"No daemon runs on {where.data}", hint=START)
         found = quick.read(where)
         self.url = found.url
+        self._where = where
         self._token = found.token
 
     def get(self, path: str) -> Any:
@@ -134,6 +135,8 @@ class DaemonClient:
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
+            if answer.status == 401:
+                raise other_token(self._where)
             if answer.status >= 400:
                 raise _error(answer.status, answer.read())
         except TimeoutError:
@@ -149,6 +152,15 @@ class DaemonClient:
             connection.close()
             raise
         return connection, answer
+
+
+def other_token(where: Folders) -> AccessDenied:
+    """The daemon of `where` lets in another token than the settings name here."""
+    return AccessDenied(
+        f"The daemon runs with another token than {where.config_file} names",
+        hint="Stop it and start it anew, or put the token back as server.token (or as "
+        "CERBERUS_SERVER__TOKEN where it was started with that).",
+    )
 
 
 def _broken_http() -> type[Exception]:

@@ -37,21 +37,24 @@ def ls(json: Json = False) -> None:
         models, fits, warnings, reports = _list_here()
     for warning in warnings:
         warn(typed(f"! {warning}"))
+    offers = [] if models else _offers(reports)
     if json:
-        say_json({"models": models, "fits": fits})
+        say_json({"models": models, "fits": fits, "offers": offers})
     elif models:
         _table(models, fits)
     else:
         say(typed("There are no models yet. `cerberus models pull starter` fetches a small one."))
-        _offer(reports)
+        for offer in offers:
+            say(f"{offer['what']}. To take that in:")
+            say(f"    {offer['command']}")
 
 
-def _offer(reports: list[dict[str, Any]]) -> None:
+def _offers(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    import attrs
+
     from .nearby import look
 
-    for offer in look(reports):
-        say(f"{offer.what}. To take that in:")
-        say(f"    {offer.command}")
+    return [attrs.asdict(offer) for offer in look(reports)]
 
 
 def _list_here() -> tuple[list[dict[str, Any]], dict[str, Any], list[str], list[dict[str, Any]]]:

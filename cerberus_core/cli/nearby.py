@@ -77,8 +77,11 @@ ENGINES = (
 )
 
 
-def look(reports: Iterable[Mapping[str, Any]]) -> list[Offer]:
-    """`offers` for this user, with the settings as they are in force here."""
+def look(reports: Iterable[Mapping[str, Any]], *, anywhere: bool = False) -> list[Offer]:
+    """`offers` for this user, with the settings as they are in force here.
+
+    `anywhere`: for another terminal than this one.
+    """
     import os
 
     from cerberus_core.config import load
@@ -89,7 +92,7 @@ def look(reports: Iterable[Mapping[str, Any]]) -> list[Offer]:
         plugins = load(folders(), os.environ).config.plugins
     except ConfigError:
         return []  # a command that sets something would fail too
-    return offers(reports, plugins, Path.home())
+    return offers(reports, plugins, Path.home(), command=command_as_typed(anywhere=anywhere))
 
 
 def offers(
@@ -97,18 +100,22 @@ def offers(
     plugins: Mapping[str, Any],
     home: Path,
     engines: Sequence[Engine] = ENGINES,
+    command: str | None = None,
 ) -> list[Offer]:
     """What could be taken in and isn't yet. Blocking, for half a second or so.
 
-    `reports` are of the plugins, `plugins` their settings.
+    `reports` are of the plugins, `plugins` their settings, `command` is how to type `cerberus`.
     """
+    command = command or command_as_typed()
     states = {report["name"]: report for report in reports}
     wanted = [one for one in engines if not _is_known(one, states, plugins)]
     with ThreadPoolExecutor(max_workers=max(len(wanted), 1)) as pool:
         runs = list(pool.map(answers, wanted))
-    found = [_offer(one, states) for one, is_there in zip(wanted, runs, strict=True) if is_there]
+    found = [
+        _offer(one, states, command) for one, is_there in zip(wanted, runs, strict=True) if is_there
+    ]
     if states.get("llamacpp", {}).get("state") != "blocked":
-        found += _folder_offer(gguf_folders(home), plugins)
+        found += _folder_offer(gguf_folders(home), plugins, command)
     return found
 
 
@@ -172,15 +179,17 @@ def _is_known(
     return any(port in str(endpoint.get("base_url")) for endpoint in endpoints.values())
 
 
-def _offer(engine: Engine, states: Mapping[str, Mapping[str, Any]]) -> Offer:
+def _offer(engine: Engine, states: Mapping[str, Mapping[str, Any]], command: str) -> Offer:
     what = f"{engine.name} runs on port {engine.port}"
     if engine.plugin not in states:
         return Offer(what=what, command=install_as_typed(f"cerberus-{engine.plugin}"))
     url = engine.url.format(port=engine.port)
-    return Offer(what=what, command=f"{command_as_typed()} config set {engine.key} {url}")
+    return Offer(what=what, command=f"{command} config set {engine.key} {url}")
 
 
-def _folder_offer(found: list[tuple[str, Path]], plugins: Mapping[str, Any]) -> list[Offer]:
+def _folder_offer(
+    found: list[tuple[str, Path]], plugins: Mapping[str, Any], command: str
+) -> list[Offer]:
     """One for all: each would write over the one before."""
     known = [str(folder) for folder in plugins.get("llamacpp", {}).get("folders", [])]
     there = [Path(folder).expanduser() for folder in known]
@@ -197,6 +206,6 @@ def _folder_offer(found: list[tuple[str, Path]], plugins: Mapping[str, Any]) -> 
     return [
         Offer(
             what=f"There are GGUF files of {programs}: {', '.join(str(f) for _, f in fresh)}",
-            command=f"{command_as_typed()} config set plugins.llamacpp.folders '{quoted}'",
+            command=f"{command} config set plugins.llamacpp.folders '{quoted}'",
         )
     ]

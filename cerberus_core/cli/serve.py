@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import threading
 from typing import Annotated
 
 import typer
@@ -56,6 +57,8 @@ def serve(
         for warning in told.warnings:
             warn(typed(f"! {warning}", anywhere=True))
         say(greeting(told.url, told.model, command_as_typed(anywhere=True)))
+        # Asking other engines takes a moment, in which requests are to be answered.
+        threading.Thread(target=_offer, name="offers", daemon=True).start()
 
     def on_stopping(running: int) -> None:
         waits = f"; {running} still answering (Ctrl-C again cuts off)" if running else ""
@@ -75,6 +78,21 @@ def serve(
         )
     finally:
         log.let_go()  # what is held where the start failed
+
+
+def _offer() -> None:
+    """Say what else has models on this machine, where there is no more than the starter."""
+    from cerberus_core.errors import CerberusError
+
+    from .daemon_client import DaemonClient
+    from .nearby import look
+
+    with contextlib.suppress(CerberusError, OSError):
+        daemon = DaemonClient()
+        if len(daemon.get("/api/models")["models"]) > 1:
+            return
+        for offer in look(daemon.get("/api/plugins")["plugins"], anywhere=True):
+            say(f"  {offer.what}. To take that in: {offer.command}")
 
 
 def _has_uvloop() -> bool:

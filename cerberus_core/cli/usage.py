@@ -165,5 +165,7 @@ def _joules(value: float | None) -> str:
 def _cost(joules: float | None, price_per_kwh: float | None, cloud: float | None) -> str:
     """Of energy here and tokens elsewhere, as far as known."""
     if joules is None or price_per_kwh is None:
-        return _known(cloud, "{:.4f}")
-    return f"{joules / 3.6e6 * price_per_kwh + (cloud or 0.0):.4f}"
+        cost = cloud
+    else:
+        cost = joules / 3.6e6 * price_per_kwh + (cloud or 0.0)
+    return "<0.0001" if cost is not None and 0 < cost < 0.0001 else _known(cost, "{:.4f}")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from cerberus_core.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from .changes import Change, diff, effect_of, in_force
+    from .changes import Change, diff, effect_of, in_force, unloaded_yet
     from .current import Current
     from .edit import key_path
     from .follow import Follow
-    from .loader import Loaded, load
+    from .loader import Draft, Loaded, load
     from .save import ensure_token, set_value, unset_value
     from .schema import (
         Config,
@@ -37,6 +37,7 @@ __all__ = [
     "Change",
     "Config",
     "Current",
+    "Draft",
     "EnginesConfig",
     "Follow",
     "GatewayConfig",
@@ -55,6 +56,7 @@ __all__ = [
     "plugin_settings",
     "public",
     "set_value",
+    "unloaded_yet",
     "unset_value",
 ]
 
@@ -62,10 +64,10 @@ __getattr__ = on_first_use(
     __name__,
     {
         "current": ("Current",),
-        "changes": ("Change", "diff", "effect_of", "in_force"),
+        "changes": ("Change", "diff", "effect_of", "in_force", "unloaded_yet"),
         "edit": ("key_path",),
         "follow": ("Follow",),
-        "loader": ("Loaded", "load"),
+        "loader": ("Draft", "Loaded", "load"),
         "save": ("ensure_token", "set_value", "unset_value"),
         "schema": (
             "Config",

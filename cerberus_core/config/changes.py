@@ -80,6 +80,29 @@ def diff(old: Config, new: Config, live_plugins: Collection[str] = ()) -> list[C
     ]
 
 
+def unloaded_yet(plans: Mapping[str, tuple[LoadPlan, LoadPlan]]) -> list[Change]:
+    """What waits for a model's next load. `plans`: of loaded ones, by id, as loaded and as wanted.
+
+    What a model was loaded with is `old`.
+    """
+    return [
+        Change(
+            key=dotted(("models", model_id, field.name)),
+            old=_told(getattr(loaded, field.name)),
+            new=_told(getattr(wanted, field.name)),
+            effect="next_load",
+            about=_ABOUT[field.name],
+        )
+        for model_id, (loaded, wanted) in sorted(plans.items())
+        for field in attrs.fields(LoadPlan)
+        if getattr(loaded, field.name) != getattr(wanted, field.name)
+    ]
+
+
+def _told(value: Any) -> Any:
+    return masked(list(value) if isinstance(value, tuple) else value, secret=False)
+
+
 def effect_of(path: KeyPath, live_plugins: Collection[str] = ()) -> Effect:
     """What becomes of a change at `path` while a daemon runs."""
     if path[0] == "plugins" and len(path) > 1 and path[1] in live_plugins:

@@ -1,6 +1,6 @@
 """The settings that a daemon runs with, and how they follow the file."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 
 import anyio
 import structlog
@@ -10,7 +10,7 @@ from cerberus_core.errors import ConfigError
 from cerberus_core.values import Notice
 
 from .changes import Change, Effect, diff, in_force
-from .loader import Loaded
+from .loader import Draft, Loaded
 from .schema import Config
 
 _NAMED = 5  # keys in one line
@@ -28,13 +28,17 @@ async def _nothing(_: Config) -> Callable[[], None]:
 class Current:
     """`config` is in force; what needs a restart is in it as it was at the start."""
 
-    def __init__(self, loaded: Loaded, read: Callable[[], Loaded]) -> None:
-        """`read` loads the settings anew; it blocks, and raises ConfigError."""
+    def __init__(self, loaded: Loaded, read: Callable[..., Loaded]) -> None:
+        """`read` loads the settings anew, from a draft where it is given one.
+
+        It blocks, and raises ConfigError.
+        """
         self.config = loaded.config
         self._read = read
         self._loaded = loaded
         self._problem: ConfigError | None = None
         self._gone = False
+        self._waiting = ""
         self.told: Callable[[], None] = lambda: None
         """Called where what `config` or `notices` tell may have changed."""
         self._appliers: list[Callable[[Config], None]] = []
@@ -50,9 +54,9 @@ class Current:
         """`live` are those whose settings `prepare` puts in force without a restart."""
         self._live, self._prepare = live, prepare
 
-    async def diff(self) -> list[Change]:
-        """How the file differs from what is in force. Raises ConfigError."""
-        loaded = await in_thread(self._read)
+    async def diff(self, draft: Draft | None = None) -> list[Change]:
+        """How the file, or `draft`, differs from what is in force. Raises ConfigError."""
+        loaded = await in_thread(self._read, *([] if draft is None else [draft]))
         return diff(self.config, loaded.config, self._live())
 
     async def reload(self) -> list[Change]:
@@ -90,9 +94,15 @@ class Current:
             put()
             for apply in self._appliers:
                 apply(config)
+        self._waiting = _keys(changes, "restart")
         if news:
             _log.info("settings_read", changed=[f"{one.key}: {one.effect}" for one in news])
         return changes
+
+    @property
+    def token_waits(self) -> bool:
+        """Whether the file names another token than the one that lets in until a restart."""
+        return self._loaded.config.server.token != self.config.server.token
 
     def lost(self) -> None:
         """The file is gone."""
@@ -112,13 +122,13 @@ class Current:
             text = f"{file} is gone; what it said stays in force until the next start"
             found.append(Notice(text=text, hint="`cerberus config reload` takes the defaults."))
         found += [Notice(text=text, hint=mend) for text in self._loaded.warnings]
-        if waiting := self._keys("restart"):
-            text = f"Changed in {file}, in force after a restart: {waiting}"
+        if self._waiting:
+            text = f"Changed in {file}, in force after a restart: {self._waiting}"
             found.append(Notice(text=text, hint="`cerberus config diff` shows it."))
         return found
 
-    def _keys(self, effect: Effect) -> str:
-        changes = diff(self.config, self._loaded.config, self._live())
-        keys = [change.key for change in changes if change.effect == effect]
-        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-        return ", ".join(keys[:_NAMED]) + more
+
+def _keys(changes: Iterable[Change], effect: Effect) -> str:
+    keys = [change.key for change in changes if change.effect == effect]
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more

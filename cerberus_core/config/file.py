@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cerberus_core.errors import ConfigError
+from cerberus_core.platform.files import read_regular
 
+from .quick import MAX_BYTES
 from .secrecy import looks_secret, masked
 
 MAX_DEPTH = 32  # tables within tables; nobody needs more, and recursion has an end
@@ -22,15 +24,21 @@ _MAX_LINES = 20_000  # beyond that no line is told rather than a start delayed
 
 
 def read(file: Path) -> str | None:
-    """The text, or None where there is no file. Raises ConfigError."""
+    """The text, or None where there is no file. Blocking. Raises ConfigError."""
     try:
-        data = file.read_bytes()
+        data = read_regular(file, MAX_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(
-            f"{file}: can't be read: {error.strerror or error}", hint="Check its owner and mode."
+            f"{file}: can't be read: {error.strerror or error}",
+            hint="It is a text file of yours, or a link to one. Check what it is, and its mode.",
         ) from error
+    return decoded(data, file)
+
+
+def decoded(data: bytes, file: Path) -> str:
+    """`data` as text; `file` is for messages. Raises ConfigError."""
     try:
         # An editor's byte order mark is no part of the settings.
         return data.decode("utf-8-sig")

@@ -16,6 +16,8 @@ from .schema import Config
 from .shape import Unknown
 from .structure import dotted, structured, told, unknown_text
 
+_NAMED = 10  # unknown keys with their lines, each of which is looked for
+
 
 @attrs.frozen(kw_only=True)
 class Loaded:
@@ -26,14 +28,25 @@ class Loaded:
     sources: dict[str, str] = attrs.field(factory=dict)
 
 
-def load(folders: Folders, env: Mapping[str, str] | None = None) -> Loaded:
+@attrs.frozen(kw_only=True)
+class Draft:
+    """The text of a file that isn't in place yet; `file` is for messages."""
+
+    file: str
+    text: str = attrs.field(repr=False)
+
+
+def load(
+    folders: Folders, env: Mapping[str, str] | None = None, *, draft: Draft | None = None
+) -> Loaded:
     """The settings in force. `env` are the variables to heed; None: the file alone.
 
+    `draft`: what would be in force with it in the file's place.
     Raises ConfigError, with file and line or the variable's name, where a
     value is wrong. A missing file is no fault; an empty one is a warning.
     """
-    file = folders.config_file
-    text = read(file)
+    file = folders.config_file if draft is None else Path(draft.file)
+    text = read(file) if draft is None else draft.text
     tables = {} if text is None else parse(text, file)
     warnings = []
     if text is not None and not text.strip():
@@ -44,9 +57,11 @@ def load(folders: Folders, env: Mapping[str, str] | None = None) -> Loaded:
     if too_deep(tables):
         raise ConfigError(f"environment: tables are nested more than {MAX_DEPTH} deep")
     config, unknown = checked(tables, file, text or "")
-    for key in unknown:
+    for key in unknown[:_NAMED]:
         place = source_at(tables, key.path) or _place(key.path, file, text or "")
         warnings.append(unknown_text(key, place))
+    if len(unknown) > _NAMED:
+        warnings.append(f"{file}: {len(unknown) - _NAMED} more unknown keys")
     return Loaded(config=config, warnings=warnings, sources=sources)
 
 

@@ -9,11 +9,15 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cerberus_core.platform.files import read_regular
+
 if TYPE_CHECKING:
     from cerberus_core.platform import Folders
 
 HOST = "127.0.0.1"
 PORT = 7733
+MAX_BYTES = 8 << 20
+"""What a file of settings may hold."""
 
 
 class Quick:
@@ -56,10 +60,10 @@ def _settings(folders: "Folders", env: Mapping[str, str]) -> tuple[str, int, str
     """None where anything is unusual."""
     server: Any = {}
     try:
-        with open(folders.config_file, "rb") as file:
-            import tomllib  # not before there is something to read
+        text = read_regular(folders.config_file, MAX_BYTES).decode()
+        import tomllib  # not before there is something to read
 
-            server = tomllib.load(file).get("server", {})
+        server = tomllib.loads(text).get("server", {})
     except FileNotFoundError:
         pass
     except (OSError, ValueError, RecursionError):

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import structlog
 
+from cerberus_core.platform.files import read_regular
+
+from .quick import MAX_BYTES
+
 STEP_MS = 200
 """How often the watching thread wakes to see whether there was word."""
 LOOK_S = 5.0
@@ -27,7 +31,7 @@ _log = structlog.get_logger("config")
 def content(file: Path) -> Content:
     """Blocking."""
     try:
-        return file.read_bytes()
+        return read_regular(file, MAX_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,7 +1,7 @@
 """Every room, made of the settings, and how each follows them."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import anyio
@@ -88,7 +88,8 @@ async def running(
             return [
                 *settings.notices(str(folders.config_file)),
                 *[Notice(text=text, hint=mend) for text in plugins.warnings],
-                *([Notice(text=database.warning)] if database.warning else []),
+                *[Notice(text=text) for text in database.warnings],
+                *outdated(manager.outdated()),
             ]
 
         live = LivePlugins(plugins, manager, folders, settings)
@@ -131,6 +132,21 @@ async def running(
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
             await in_thread(database.close)
+
+
+def outdated(models: Collection[str]) -> list[Notice]:
+    """That `models` were loaded with other settings than are in force since."""
+    if not models:
+        return []
+    named = ", ".join(sorted(models)[:5]) + (
+        f" and {len(models) - 5} more" if len(models) > 5 else ""
+    )
+    return [
+        Notice(
+            text=f"Loaded with other settings than they have now: {named}",
+            hint="`cerberus config diff` shows them; they count from the next load on.",
+        )
+    ]
 
 
 def intervals_of(config: Config) -> tuple[float, float]:

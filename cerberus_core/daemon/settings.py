@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from cerberus_core.config import Current, Loaded, content, ensure_token, load
+from cerberus_core.config import Current, Draft, Loaded, content, ensure_token, load
 from cerberus_core.config.watch import Content
 from cerberus_core.platform import Folders
 
@@ -27,9 +27,9 @@ class Source:
     host: str | None
     port: int | None
 
-    def read(self) -> Loaded:
-        """Blocking. Raises ConfigError."""
-        loaded = load(self.folders, self.env)
+    def read(self, draft: Draft | None = None) -> Loaded:
+        """With `draft` in the place of the file. Blocking. Raises ConfigError."""
+        loaded = load(self.folders, self.env, draft=draft)
         server = loaded.config.server
         if self.host is not None:
             server = attrs.evolve(server, host=self.host)

@@ -1,12 +1,14 @@
 """What models take: estimated before the first load, learned from the loads there were."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
 import attrs
+import structlog
 
-from cerberus_core.store import Database
+from cerberus_core.store import Database, Statement
 from cerberus_core.values import Estimate, LoadPlan
 
 from .residency import Footprint, Pool
@@ -15,6 +17,10 @@ HOST = "host"
 Source = Literal["learned", "estimated", "unknown"]
 _NEWER = 0.5
 """Weight of the newest load time against those before."""
+_MOST_MIB = 1 << 40
+_MOST_S = 366 * 86400.0
+
+_log = structlog.get_logger("engines")
 
 
 @attrs.frozen
@@ -34,14 +40,27 @@ class Footprints:
         self._taken: dict[tuple[str, str], dict[str, int]] = {}
         self._seconds: dict[tuple[str, str], float] = {}
         if database is not None:
-            for model, plan, pool, mib in database.read(
-                "SELECT model, plan, pool, mib FROM footprints"
-            ):
+            self._recall(database)
+
+    def _recall(self, database: Database) -> None:
+        """What the file holds; other programs may have written into it."""
+        bad: set[object] = set()
+        for model, plan, pool, mib in database.read(
+            "SELECT model, plan, pool, mib FROM footprints"
+        ):
+            if all(isinstance(text, str) for text in (model, plan, pool)) and _is_mib(mib):
                 self._taken.setdefault((model, plan), {})[pool] = mib
-            for model, plan, seconds in database.read(
-                "SELECT model, plan, seconds FROM load_times"
-            ):
+            else:
+                bad.add((model, plan))
+        for key in bad:
+            self._taken.pop(key, None)  # type: ignore[call-overload]  # of a part nothing follows
+        for model, plan, seconds in database.read("SELECT model, plan, seconds FROM load_times"):
+            if isinstance(model, str) and isinstance(plan, str) and _is_seconds(seconds):
                 self._seconds[model, plan] = seconds
+            else:
+                bad.add((model, plan, "load"))
+        if bad:
+            _log.warning("facts_dropped", file=str(database.file), count=len(bad))
 
     def expected(
         self, model: str, plan: LoadPlan, estimate: Estimate | None, pools: Sequence[Pool]
@@ -65,31 +84,45 @@ class Footprints:
         """Keep what a model really took, and return what to count on from now on.
 
         `used`: it has answered somebody. Before, not all of its memory is touched, so that
-        less says nothing. Blocking where there is a database.
+        less says nothing. What can't be is not believed.
         """
         key = (model, plan_key(plan))
+        if not all(_is_mib(mib) for mib in taken.values()):
+            _log.warning("footprint_unbelievable", model=model, taken=repr(taken)[:200])
+            return dict(self._taken.get(key, {}))
         taken = believed(self._taken.get(key), taken, used=used)
         self._taken[key] = dict(taken)
-        self._write("DELETE FROM footprints WHERE model = ? AND plan = ?", [key])
-        self._write(
-            "INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)",
-            [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()],
+        rows = [(*key, pool, mib, now.isoformat()) for pool, mib in taken.items()]
+        self._keep(
+            ("footprints", *key),
+            ("DELETE FROM footprints WHERE model = ? AND plan = ?", [key]),
+            ("INSERT OR REPLACE INTO footprints VALUES (?, ?, ?, ?, ?)", rows),
         )
         return taken
 
     def learn_load(self, model: str, plan: LoadPlan, seconds: float, now: datetime) -> None:
-        """Keep how long a load took. Blocking where there is a database."""
+        """Keep how long a load took."""
+        if not _is_seconds(seconds):
+            return
         key = (model, plan_key(plan))
         before = self._seconds.get(key, seconds)
         self._seconds[key] = before + (seconds - before) * _NEWER
-        self._write(
-            "INSERT OR REPLACE INTO load_times VALUES (?, ?, ?, ?)",
-            [(*key, self._seconds[key], now.isoformat())],
+        rows = [(*key, self._seconds[key], now.isoformat())]
+        self._keep(
+            ("load_times", *key), ("INSERT OR REPLACE INTO load_times VALUES (?, ?, ?, ?)", rows)
         )
 
-    def _write(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+    def _keep(self, key: tuple[str, ...], *statements: Statement) -> None:
         if self._database is not None:
-            self._database.write(sql, rows)
+            self._database.later(key, statements)
+
+
+def _is_mib(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_MIB
+
+
+def _is_seconds(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _MOST_S  # type: ignore[arg-type, operator]
 
 
 def believed(before: Footprint | None, seen: Footprint, *, used: bool) -> Footprint:

@@ -117,7 +117,7 @@ class Life:
         self.left_at = float("-inf")
         """When it was unloaded last."""
         self.load_s = 1.0
-        """What the last load took, in seconds."""
+        """What a load takes, in seconds: as learned when one begins, then as this one took."""
         self._wake = asyncio.Event()
         self._unload_asked = False
         self._unloaded = asyncio.Event()
@@ -237,7 +237,7 @@ class Life:
             return facts if self.model.loaded else None  # others use it, for all one knows
         return attrs.evolve(
             facts,
-            busy=self.in_flight > 0 or len(self.queue) > 0 or not self.queue.is_open,
+            busy=self.in_flight > 0 or not self.queue.is_open,
             held_s=max(0.0, self._held_until - now),
             idle_s=now - self._idle_since,
             ready_s=now - self._ready_at,

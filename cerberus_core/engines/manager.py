@@ -12,7 +12,7 @@ import structlog
 from cerberus_core.errors import CerberusError, LoadFailed, Unavailable, Unsupported
 from cerberus_core.interfaces import Backend
 from cerberus_core.platform import Clock
-from cerberus_core.values import Fit, ModelInfo, Notice, Plan, Problem
+from cerberus_core.values import Fit, LoadPlan, ModelInfo, Notice, Plan, Problem
 
 from .catalog import Catalog
 from .footprints import Footprints
@@ -151,8 +151,16 @@ class Manager:
         models = [life.info() for _, life in sorted(self._lives.items())]
         return first_choice(models, self._names, self._policies.default)
 
+    def outdated(self) -> dict[str, tuple[LoadPlan, LoadPlan]]:
+        """By id, models that were loaded with another plan than is wanted since: both plans."""
+        return {
+            model_id: (life.plan, life.policy.plan)
+            for model_id, life in self._lives.items()
+            if life.plan != life.policy.plan
+        }
+
     async def models(self, *, fresh: bool = False) -> list[ModelInfo]:
-        """Every model with its state, by id; the backends' lists are at most 5 s old."""
+        """Every model with its state, by id; the backends' lists are at most `list_ttl_s` old."""
         await self._refresh(fresh=fresh)
         return [life.info() for _, life in sorted(self._lives.items())]
 

@@ -165,26 +165,20 @@ class Memory:
         if taken and life.model.loaded:
             self._expected[life.model.id] = taken
             self._room.changed()
+        elif not (life.model.loaded or self._expected.get(life.model.id)):
+            self._expected.pop(life.model.id, None)  # when they load it again, it is measured
 
     async def _want(
         self, life: Life, pools: Sequence[Pool], *, guess: bool = False
     ) -> tuple[Want, Expected]:
-        model, policy, plan = life.model, life.policy, life.plan
-        backend = self._backends[model.backend]
-        estimate: Estimate | None = None
-        try:
-            if guess:
-                with anyio.move_on_after(GUESS_LIMIT_S):
-                    estimate = await backend.guess(model, plan)
-            else:
-                estimate = await backend.estimate(model, plan)
-        except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
-            _log.warning("estimate_failed", model=model.id, error=str(error))
-        expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)
+        model, policy = life.model, life.policy
         if not pools:
             expected = Expected({}, "unknown")
         elif model.loaded:
             expected = Expected(self._expected.get(model.id, {}), "learned")
+        else:
+            estimate = await self._estimate(life, guess=guess)
+            expected = self._footprints.expected(model.id, self._plan_of(life), estimate, pools)
         want = Want(
             model=model.id,
             footprint=expected.footprint,
@@ -194,6 +188,17 @@ class Memory:
             there=model.loaded,
         )
         return want, expected
+
+    async def _estimate(self, life: Life, *, guess: bool) -> Estimate | None:
+        backend = self._backends[life.model.backend]
+        try:
+            if not guess:
+                return await backend.estimate(life.model, life.plan)
+            with anyio.move_on_after(GUESS_LIMIT_S):
+                return await backend.guess(life.model, life.plan)
+        except Exception as error:  # noqa: BLE001 - foreign code; an unknown size loads too
+            _log.warning("estimate_failed", model=life.model.id, error=str(error))
+        return None
 
     async def _taken(self, life: Life) -> Footprint:
         """What it has of each memory now; empty where nobody can tell."""

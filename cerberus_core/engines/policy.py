@@ -1,7 +1,9 @@
 """What the configuration says about models, as the manager needs it. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
+from heapq import nlargest
 from typing import Any
 
 import attrs
@@ -11,6 +13,10 @@ from cerberus_core.errors import ModelNotFound
 from cerberus_core.values import LoadPlan, ModelInfo, Notice
 
 BACKOFF_CAP_S = 60.0
+_NAMED = 5  # models that aren't there, in lines of their own
+_ALIKE = 1000  # names of which the likeliest are picked
+_COMPARED = 100  # names compared letter by letter
+_LONGEST = 200  # letters of a name that is compared
 
 
 @attrs.frozen(kw_only=True)
@@ -158,11 +164,40 @@ def first_choice(
 
 def near(name: str, names: Iterable[str]) -> list[str]:
     """Up to three of `names` that could have been meant."""
+    return list(_near(name, tuple(names)))
+
+
+@lru_cache(maxsize=16)  # asked with each look at the notices
+def _near(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(name) > _LONGEST:
+        return ()
     known = {one.lower(): one for one in names}
     asked = name.lower()
-    close = get_close_matches(asked, known, n=3, cutoff=0.7)
+    close = get_close_matches(asked, _likely(asked, known), n=3, cutoff=0.7)
     inside = sorted(one for one in known if asked and asked in one)
-    return [known[one] for one in (close or inside)[:3]]
+    return tuple(known[one] for one in (close or inside)[:3])
+
+
+def _likely(asked: str, known: Collection[str]) -> list[str]:
+    """Few enough to be compared letter by letter: of many, those that begin and end like it."""
+    if len(known) <= _COMPARED:
+        return list(known)
+    half = len(asked) // 2
+    start, end = asked[:half], asked[half:]
+    alike = [one for one in known if one.startswith(start) or one.endswith(end)][:_ALIKE]
+
+    def same(one: str) -> int:
+        return _shared(one, asked) + _shared(one[::-1], asked[::-1])
+
+    return nlargest(_COMPARED, alike, key=same)
+
+
+def _shared(one: str, other: str) -> int:
+    """Letters that both begin with."""
+    for count, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return count
+    return min(len(one), len(other))
 
 
 def not_found(name: str, names: Iterable[str]) -> ModelNotFound:
@@ -181,11 +216,11 @@ def not_found(name: str, names: Iterable[str]) -> ModelNotFound:
 def strangers(
     policies: Policies, models: Iterable[str], names: Mapping[str, str], unlisted: Iterable[str]
 ) -> list[str]:
-    """What the settings say of models that aren't there, a line each.
+    """What the settings say of models that aren't there, a line each, up to a few.
 
     Nothing is known of the models of the `unlisted` backends.
     """
-    known = set(models)
+    known = dict.fromkeys(models)
     silent = set(unlisted)
 
     def hidden(name: str) -> bool:
@@ -195,9 +230,14 @@ def strangers(
     default = policies.default
     if not (default is None or default in names or hidden(policies.aliases.get(default, default))):
         lines.append(f"default_model: no model is named {default!r}{_meant(default, names)}")
-    for model_id in policies.models:
-        if model_id not in known and not hidden(model_id):
-            lines.append(f'[models."{model_id}"]: no model has that id{_meant(model_id, known)}')
+    gone = [model_id for model_id in policies.models if not (model_id in known or hidden(model_id))]
+    lines += [
+        f'[models."{model_id}"]: no model has that id{_meant(model_id, known)}'
+        for model_id in gone[:_NAMED]
+    ]
+    if len(gone) > _NAMED:
+        more = len(gone) - _NAMED
+        lines.append(f'[models."…"]: {more} more {"are" if more > 1 else "is"} of no model')
     return lines
 
 

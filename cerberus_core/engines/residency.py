@@ -242,9 +242,9 @@ class _Room:
     def who_holds(self, pool: Pool, leaving: Sequence[Resident]) -> str:
         """What keeps the pool from having more once `leaving` have left."""
         if self._within(pool, leaving) <= self._free(pool, leaving):
-            return f"all models together may take {pool.budget} MiB of it"
+            return f"all models together may take {_size(pool.budget)} of it"
         ours = sum(o.footprint.get(pool.name, 0) for o in self.others if not o.loading)
-        return f"other programs hold {max(0, pool.total - pool.free - ours)} MiB of it"
+        return f"other programs hold {_size(max(0, pool.total - pool.free - ours))} of it"
 
     def _free(self, pool: Pool, leaving: Sequence[Resident]) -> int:
         # What is on its way into memory may not be seen there yet: count it as taken.
@@ -295,11 +295,15 @@ def _refusal(asked: _Room, movable: list[Resident]) -> Refuse:
     if not missing:
         return Refuse(why=f"{_fixed(fixed)}, and no more may be loaded", missing={})
     held = [asked.who_holds(pool, movable) for pool in asked.pools if pool.name in missing]
-    parts = [f"{mib} MiB of {name}" for name, mib in sorted(missing.items())]
+    parts = [f"{_size(mib)} of {name}" for name, mib in sorted(missing.items())]
     why = f"{' and '.join(parts)} are missing even with every other model unloaded"
     if fixed:
         why += f"; {_fixed(fixed)}"
     return Refuse(why="; ".join([why, *held]), missing=missing)
+
+
+def _size(mib: int) -> str:
+    return f"{mib} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
 
 def _fixed(models: Sequence[Resident]) -> str:

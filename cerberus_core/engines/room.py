@@ -272,8 +272,7 @@ class Room:
                 continue
             resident = tenant.resident(self._footprint(model))
             if resident is not None:
-                leaving = model in self._leaving
-                residents[model] = attrs.evolve(resident, busy=True) if leaving else resident
+                residents[model] = resident
         return residents
 
     def _decide(
@@ -288,10 +287,10 @@ class Room:
 
 
 def _no_room(want: Want, decision: Refuse) -> NoRoom:
-    key = f'models."{want.model}".oversize'
-    anyway = f" `cerberus config set '{key}' true` loads it all the same, slow as it may be."
-    return NoRoom(
-        f"There is no room for {want.model}: {decision.why}",
-        hint="`cerberus models plan` shows what stands in the way; a smaller context or "
-        f"another quantisation takes less.{anyway if decision.missing else ''}",
-    )
+    hint = "`cerberus models plan` shows what stands in the way."
+    if decision.missing:
+        hint = (
+            f"{hint} A smaller context or another quantisation takes less. `cerberus config set "
+            f"'models.\"{want.model}\".oversize' true` loads it all the same, slow as it may be."
+        )
+    return NoRoom(f"There is no room for {want.model}: {decision.why}", hint=hint)

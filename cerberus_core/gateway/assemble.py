@@ -156,6 +156,8 @@ class Assembler:
     def _merge_call(self, calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
         index = part.get("index")
         position = index if isinstance(index, int) and 0 <= index <= len(calls) else len(calls)
+        if position < len(calls) and _is_another(calls[position], part):
+            position = len(calls)  # some number all of them 0
         if position == len(calls):
             self._count_part()
             calls.append({"type": "function", "function": {"name": _Text(), "arguments": _Text()}})
@@ -171,6 +173,13 @@ class Assembler:
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise TooManyParts
+
+
+def _is_another(call: dict[str, Any], part: dict[str, Any]) -> bool:
+    """Whether `part` begins a call of its own: one with a name and another id."""
+    own = part.get("id")
+    named = bool(_dict(part.get("function")).get("name"))
+    return named and bool(own) and call.get("id") not in (None, own)
 
 
 def _append(target: dict[str, Any], key: str, value: Any) -> None:

@@ -12,7 +12,7 @@ import attrs
 MAX_GAP_S = 10.0
 """Longest time over which power is integrated or carried on."""
 MAX_W = 3000.0
-"""No card and no CPU draws more: a counter that says so was reset or errs."""
+"""No card and no CPU draws more: a counter that says so was reset or errs, a power errs."""
 SLACK_S = 1.0
 """Counters are renewed in intervals of their own: a difference may belong to a longer time."""
 
@@ -51,7 +51,7 @@ class Integrator:
 
     def take(self, sample: Sample) -> Step | None:
         """The step that ends here. None for the first one, and where nothing was read."""
-        counter, power = _good(sample.counter_j), _good(sample.power_w)
+        counter, power = _good(sample.counter_j), _good(sample.power_w, most=MAX_W)
         if counter is None and power is None:
             return None
         sample = attrs.evolve(sample, counter_j=counter, power_w=power)
@@ -104,5 +104,6 @@ class Integrator:
         return (last.power_w + sample.power_w) / 2 * seconds
 
 
-def _good(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) and value >= 0 else None
+def _good(value: float | None, most: float = math.inf) -> float | None:
+    known = value is not None and math.isfinite(value) and 0 <= value <= most
+    return value if known else None

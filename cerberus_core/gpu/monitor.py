@@ -221,7 +221,7 @@ class Monitor:
         if source.problem is None:
             _log.warning("meter_unreadable", name=source.name, error=problem)
         source.problem = problem
-        source.gpus = tuple(_unread(gpu, problem) for gpu in source.gpus)
+        source.gpus = tuple(gpu.unread(problem) for gpu in source.gpus)
 
     def _samples(self, source: _Source, at: float, values: Sequence[Any]) -> dict[str, Sample]:
         if source.kind == "gpu":
@@ -252,20 +252,6 @@ class Monitor:
         name = f"{source.name}/{key}"
         card = next((gpu.card for gpu in source.gpus if gpu.id == key), None)
         return Reading(source=name, kind=source.kind, card=card, sample=sample, step=step)
-
-
-def _unread(gpu: GPU, problem: str) -> GPU:
-    """The card without what can't be known now."""
-    return GPU(
-        index=gpu.index,
-        id=gpu.id,
-        name=gpu.name,
-        vendor=gpu.vendor,
-        mem_total_mib=gpu.mem_total_mib,
-        power_limit_w=gpu.power_limit_w,
-        problem=problem,
-        host=gpu.host,
-    )
 
 
 def _words(error: Exception) -> str:

@@ -15,6 +15,8 @@ NO_TIME_S = 1e-6
 """Over less there is no power to speak of."""
 LEAST_RATE = 0.001
 """A lower rate is none: it would be lost among the rounding errors of the others."""
+MOST_RATE = 1e6
+"""No engine is faster, whatever it says: a higher rate would drown those of the others."""
 
 
 @attrs.frozen
@@ -101,4 +103,4 @@ def split(joules: float, spans: Sequence[Span]) -> list[Part]:
 
 def _rate(span: Span) -> float:
     means = span.end - span.begin >= LEAST_S and span.rate >= LEAST_RATE
-    return span.rate if means else 0.0
+    return min(span.rate, MOST_RATE) if means else 0.0

@@ -2,34 +2,44 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from .behind import Behind, Statement
 from .migrations import MIGRATIONS
 
-BUSY_S = 5.0
-"""How long another program's lock on the file is waited for."""
+OPEN_S = 5.0
+"""How long another program's lock on the file is waited for at the start."""
+BUSY_S = 1.0
+"""And by each write; those that wait are tried again."""
 
 _log = structlog.get_logger("store")
 
 
 class Database:
-    """Blocking: call it from a thread.
+    """`read`, `write` and `close` block: call them from a thread.
 
     A file that is broken is set aside and a new one begun; where none can be
-    written, what is learned is kept in memory. `warning` says so.
+    written, what is learned is kept in memory. `warnings` say so.
     """
 
     def __init__(self, file: Path, *, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.file = file
-        self.warning: str | None = None
+        self._lasting: list[str] = []
+        self._unwritten: str | None = None
         self._migrations = migrations
         self._lock = threading.Lock()
         self._db = self._open()
+        self._behind = Behind(self.write)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with the file: since the start, and with the last write."""
+        return [*self._lasting, *([self._unwritten] if self._unwritten else [])]
 
     def read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a SELECT; none where the file can't be read any more."""
@@ -37,24 +47,39 @@ class Database:
             try:
                 return self._db.execute(sql, values).fetchall()
             except sqlite3.DatabaseError as error:
-                self._warn(f"{self.file} can't be read: {error}")
+                self._last(f"{self.file} can't be read: {error}")
                 return []
 
-    def write(self, sql: str, rows: Iterable[Sequence[Any]]) -> bool:
-        """Run `sql` once for each of `rows`, all or none; False if that could not be."""
+    def later(self, key: Hashable, statements: Sequence[Statement]) -> None:
+        """Have `statements` written soon; at once returned. They are tried until they are.
+
+        They replace what still waits of the same `key`.
+        """
+        self._behind.put(key, statements)
+
+    def write(self, statements: Sequence[Statement]) -> bool:
+        """Run each once for each of its rows, all or none; False if that could not be."""
         with self._lock:
             try:
                 with self._db:
-                    self._db.executemany(sql, rows)
+                    for sql, rows in statements:
+                        self._db.executemany(sql, rows)
             except sqlite3.DatabaseError as error:
-                self._warn(f"{self.file} can't be written: {error}. Check its disk.")
+                text = f"{self.file} can't be written ({error}); what is learned is kept in memory"
+                if self._unwritten != text:
+                    _log.warning("state_file", problem=text)
+                self._unwritten = text
                 return False
-            self.warning = None
+            if self._unwritten is not None:
+                _log.info("state_file_writable_again")
+            self._unwritten = None
             return True
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        """After one try to write what waits. A disk that hangs is left behind."""
+        if self._behind.close():
+            with self._lock:
+                self._db.close()
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -72,15 +97,17 @@ class Database:
             except (OSError, sqlite3.DatabaseError) as again:
                 problem = str(again)
             else:
-                self._warn(f"{self.file} was broken ({error}); it was set aside as {aside.name}")
+                self._last(f"{self.file} was broken ({error}); it was set aside as {aside.name}")
                 return database
         except OSError as error:
             problem = error.strerror or str(error)
-        self._warn(f"{self.file} can't be used ({problem}); what is learned is kept in memory")
+        self._last(f"{self.file} can't be used ({problem}); what is learned is kept in memory")
         return self._prepared(":memory:")
 
     def _prepared(self, name: str) -> sqlite3.Connection:
-        database = sqlite3.connect(name, timeout=BUSY_S, check_same_thread=False)
+        database = sqlite3.connect(name, timeout=OPEN_S, check_same_thread=False)
+        # One torn text must not make all rows unreadable.
+        database.text_factory = lambda data: data.decode("utf-8", "replace")
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
@@ -93,9 +120,10 @@ class Database:
         except BaseException:
             database.close()
             raise
+        database.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
         return database
 
-    def _warn(self, text: str) -> None:
-        if self.warning != text:
+    def _last(self, text: str) -> None:
+        if text not in self._lasting:
             _log.warning("state_file", problem=text)
-        self.warning = text
+            self._lasting.append(text)

@@ -172,7 +172,8 @@ class Talker(StandIn):
             await asyncio.sleep(self.word_s * 2)
             message = {"role": "assistant", "content": "Hello"}
             whole = choice | {"message": message, "finish_reason": "stop"}
-            await out.json({**base, "choices": [whole], "usage": usage})
+            told = {**base, "object": "chat.completion", "choices": [whole], "usage": usage}
+            await out.json(told)
             return
         pieces: list[dict[str, Any]] = [
             {"choices": [choice | {"delta": {"content": word}}]} for word in ("Hel", "lo")

@@ -46,6 +46,19 @@ class GPU:
         """`nvidia0`, `amd1`: two vendors may sit in one machine."""
         return f"{self.vendor}{self.index}"
 
+    def unread(self, problem: str) -> "GPU":
+        """The card without what can't be known now."""
+        return GPU(
+            index=self.index,
+            id=self.id,
+            name=self.name,
+            vendor=self.vendor,
+            mem_total_mib=self.mem_total_mib,
+            power_limit_w=self.power_limit_w,
+            problem=problem,
+            host=self.host,
+        )
+
 
 @attrs.frozen(kw_only=True)
 class EnergyReading:

@@ -79,7 +79,9 @@ class Endpoint:
     wires: frozenset[Wire] = USUAL_WIRES
     """What can be asked of it; the gateway translates for clients that speak something else."""
     stream_to_cancel: bool = False
-    """The engine notices a client that left only while it streams: always ask it to."""
+    """Always ask for a stream: the engine notices a client that left only while it streams,
+    or its whole answers tell nothing of their speed. A whole answer is made of the pieces.
+    """
 
 
 @attrs.frozen(kw_only=True)

@@ -206,6 +206,45 @@ async def test_what_waits_for_a_restart_is_told_and_what_is_in_force_is_shown(
     ]
 
 
+async def test_who_comes_with_the_files_newer_token_is_told_of_the_restart(house: House) -> None:
+    await anyio.to_thread.run_sync(put, house.box.folders.config_file, '[server]\ntoken = "new"\n')
+    assert (await house.box.http.post("/api/config/reload")).status_code == 200
+    for token in ("new", "wrong"):
+        headers = {"authorization": f"Bearer {token}"}
+        refused = await house.box.http.get("/api/status", headers=headers)
+        assert refused.status_code == 401
+        assert "start it anew" in refused.json()["title"]
+    await house.reload("")
+    refused = await house.box.http.get("/api/status", headers={"authorization": "Bearer wrong"})
+    assert "`cerberus token` prints the right one" in refused.json()["title"]
+
+
+async def test_a_loaded_model_with_other_settings_than_it_was_loaded_with_is_told(
+    house: House,
+) -> None:
+    await house.reload('[models."toy/a"]\ncontext = 1024\n')
+    await house.load("toy/a")
+    await house.load("toy/b")
+    assert (await house.get("/api/config/diff"))["changes"] == []
+    await house.reload('[models."toy/a"]\ncontext = 2048\ndevices = ["x"]\n')
+    changes = (await house.get("/api/config/diff"))["changes"]
+    assert [(one["key"], one["old"], one["new"], one["effect"]) for one in changes] == [
+        ('models."toy/a".context', 1024, 2048, "next_load"),
+        ('models."toy/a".devices', None, ["x"], "next_load"),
+    ]
+    said = "Loaded with other settings than they have now: toy/a"
+    assert said in (await house.get("/api/status"))["warnings"]
+    await house.save('[models."toy/a"]\ncontext = 4096\ndevices = ["x"]\n')
+    changes = (await house.get("/api/config/diff"))["changes"]
+    assert [(one["key"], one["new"]) for one in changes] == [
+        ('models."toy/a".context', 4096),
+        ('models."toy/a".devices', ["x"]),
+    ], "each key once"
+    await house.reload('[models."toy/a"]\ncontext = 1024\n')
+    assert (await house.get("/api/config/diff"))["changes"] == []
+    assert said not in (await house.get("/api/status"))["warnings"]
+
+
 async def test_the_page_is_told_to_read_anew(house: House) -> None:
     async with house.box.http.stream("GET", "/api/events") as answer:
         reader = Reader(answer)

@@ -190,6 +190,40 @@ def test_what_is_set_is_taken_up_and_diff_shows_what_waits(own_daemon: DaemonPro
     assert "after a restart: usage.keep" in cli("doctor").stdout
 
 
+def test_a_file_that_is_not_in_place_yet_shows_what_it_would_do(
+    own_daemon: DaemonProcess, tmp_path: Path
+) -> None:
+    cli, file = own_daemon.cli, tmp_path / "new.toml"
+    before = own_daemon.folders.config_file.read_text()
+    text = before + "[engines]\nttl_s = 60\n[usage]\nkeep = 10\n"
+    file.write_text(text)
+    shown = "engines.ttl_s: 600.0 → 60.0\n    applied at once"
+    with file.open() as stdin:
+        piped = cli("config", "diff", "-", stdin=stdin)
+    for done in (cli("config", "diff", str(file)), piped):
+        assert (done.returncode, done.stderr) == (0, "")
+        assert shown in done.stdout
+        assert "usage.keep: 1000 → 10\n    needs a restart\n" in done.stdout
+    assert own_daemon.folders.config_file.read_text() == before
+    assert json.loads(cli("config", "diff", "--json").stdout)["changes"] == []
+    assert json.loads(cli("config", "diff", str(file), "--json").stdout)["file"] == str(file)
+    file.write_text("[server]\nport = 'x'\n")
+    wrong = cli("config", "diff", str(file))
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert f"{file}:2: server.port" in wrong.stderr
+    missing = cli("config", "diff", str(tmp_path / "none.toml"))
+    assert missing.returncode != 0
+    assert "There is no file" in missing.stderr
+
+
+def test_a_draft_without_a_daemon_is_shown_against_the_defaults(home: Home) -> None:
+    draft = home.folder / "new.toml"
+    draft.write_text("[server]\nport = 7000\n")
+    done = home.cli("config", "diff", str(draft))
+    assert "server.port: 7733 → 7000\n" in done.out
+    assert not home.config_file.exists()
+
+
 def test_reload_tells_what_changed_and_what_is_wrong(own_daemon: DaemonProcess) -> None:
     cli, file = own_daemon.cli, own_daemon.folders.config_file
     assert json.loads(cli("config", "reload", "--json").stdout)["changes"] == []

@@ -4,6 +4,8 @@ import http.server
 import json
 import shlex
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +17,10 @@ import pytest
 
 from cerberus_core.cli.nearby import ENGINES, Engine, answers, gguf_folders, offers
 from cerberus_core.cli.typed import command_as_typed
+from cerberus_core.testing import ScriptedServer
 from tests.cli.conftest import Home
+from tests.cli.test_serve import serving
+from tests.conftest import endpoint
 
 COMMAND = command_as_typed()
 OLLAMA, LM_STUDIO, LLAMA = ENGINES
@@ -112,8 +117,8 @@ def test_what_is_taken_in_or_not_wanted_is_not_offered(
     answering: Answering, tmp_path: Path, engine: Engine, report: Any, plugins: Any
 ) -> None:
     answering.body = b'{"version": "1", "default_generation_settings": {}}'
-    for endpoint in plugins.get("openai", {}).get("endpoints", {}).values():
-        endpoint["base_url"] = f"http://localhost:{answering.port}/v1"
+    for one in plugins.get("openai", {}).get("endpoints", {}).values():
+        one["base_url"] = f"http://localhost:{answering.port}/v1"
     assert offers([report], plugins, tmp_path, [on(engine, answering.port)]) == []
 
 
@@ -160,4 +165,34 @@ def test_the_first_look_offers_what_is_there(home: Home) -> None:
     folder = gguf(home.folder / ".lmstudio" / "models")
     for args in (["models", "ls"], ["doctor"]):
         assert f"plugins.llamacpp.folders '[\"{folder}\"]'" in home.cli(*args).out
-    assert "folders" not in home.cli("models", "ls", "--json").out
+    [offer] = json.loads(home.cli("models", "ls", "--json").out)["offers"]
+    assert f"plugins.llamacpp.folders '[\"{folder}\"]'" in offer["command"]
+
+
+@pytest.fixture
+def neighbour(home: Home) -> Path:
+    pytest.importorskip("cerberus_llamacpp")
+    return gguf(home.folder / ".lmstudio" / "models")
+
+
+BLOCKED = 'blocked_plugins = ["hello", "ollama", "lmstudio", "amd", "nvidia", "rapl"]\n'
+
+
+def test_the_daemon_offers_it_once_it_listens(home: Home, neighbour: Path) -> None:
+    home.write(BLOCKED)
+    with serving(home, "--port", "0", until="  There are") as lines:
+        assert lines[0].startswith("Cerberus listens at ")
+        assert "  stop      Ctrl-C" in lines
+        assert "GGUF files of LM Studio" in lines[-1]
+        assert f"plugins.llamacpp.folders '[\"{neighbour}\"]'" in lines[-1]
+
+
+def test_who_has_models_is_offered_nothing(
+    home: Home, neighbour: Path, scripted: ScriptedServer
+) -> None:
+    look = [sys.executable, "-c", "from cerberus_core.cli.serve import _offer; _offer()"]
+    for models, offered in ((["m"], True), (["m", "n"], False)):
+        home.write(BLOCKED + endpoint(scripted, models=models).partition("\n")[2])
+        with serving(home, "--port", "0"):
+            said = subprocess.run(look, env=home.env, capture_output=True, text=True, check=True)
+            assert (str(neighbour) in said.stdout) is offered

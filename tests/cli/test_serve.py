@@ -27,8 +27,10 @@ PLAIN = 'blocked_plugins = ["llamacpp", "hello"]\n'
 
 
 @contextmanager
-def serving(home: Home, *args: str, cwd: Path | None = None) -> Iterator[list[str]]:
-    """A daemon as a person starts it; the lines of its greeting."""
+def serving(
+    home: Home, *args: str, cwd: Path | None = None, until: str = "  stop"
+) -> Iterator[list[str]]:
+    """A daemon as a person starts it; the lines of its greeting, to one that starts so."""
     command = [sys.executable, "-m", "cerberus_core", "serve", *args]
     with subprocess.Popen(
         command, env=home.env, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -37,7 +39,7 @@ def serving(home: Home, *args: str, cwd: Path | None = None) -> Iterator[list[st
         lines = []
         for line in process.stdout:  # arrives at once, though stdout is a pipe
             lines.append(line.rstrip("\n"))
-            if line.startswith("  stop"):
+            if line.startswith(until):
                 break
         try:
             yield lines

@@ -156,6 +156,10 @@ def test_energy_and_its_price_are_shown_where_they_are_known(
     shown = capsys.readouterr().out
     assert "2000 Wh" in shown
     assert "0.6200" in shown
+    usage._show_sums("MODEL", [("m", {**row, "energy_j": 100.0})], 0.31, "EUR")
+    assert "<0.0001" in capsys.readouterr().out
+    usage._show_sums("MODEL", [("m", {**row, "energy_j": 0.0})], 0.31, "EUR")
+    assert " 0.0000" in capsys.readouterr().out
     usage._show_sums("KEY", [("laptop", row)])
     assert "EUR" not in capsys.readouterr().out
     usage._show_sums("KEY", [("laptop", {**dark, "cost": 1.5}), ("phone", dark)], None, "EUR")

@@ -13,7 +13,7 @@ from cerberus_core.cli import daemon_client
 from cerberus_core.errors import DaemonUnreachable
 from cerberus_core.platform import FileLock, Folders
 from tests.cli.conftest import Home
-from tests.processes import clean_env, refusing_port, run_cli
+from tests.processes import clean_env, refusing_port, run_cli, start_daemon, stop_daemon
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,26 @@ def test_token_makes_one_and_keeps_it(home: Home) -> None:
     assert json.loads(home.cli("token", "--json").out) == {"token": first.strip()}
     assert home.config_file.stat().st_mode & 0o777 == 0o600
     assert first.strip() not in home.cli("config", "show").out
+
+
+def test_a_token_that_the_file_has_lost_is_no_reason_for_another(home: Home) -> None:
+    running = start_daemon(home.folder, "")
+    try:
+        before = home.config_file.read_text()
+        home.write("")
+        for command in ("token", "status"):
+            refused = home.cli(command)
+            assert refused.code != 0
+            assert f"runs with another token than {home.config_file} names" in refused.err
+            assert "start it anew" in refused.err
+        assert home.config_file.read_text() == ""
+        home.write(before)
+        assert home.cli("token").out.strip() == running.token
+        assert home.cli("status").code == 0
+    finally:
+        stop_daemon(running)
+    home.write("")
+    assert home.cli("token").code == 0, "no daemon runs: a new one is made"
 
 
 def test_the_environment_is_heeded_by_every_command(home: Home) -> None:

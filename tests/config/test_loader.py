@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cerberus_core.config import Config, Loaded, load
+from cerberus_core.config.file import line_of
 from cerberus_core.errors import ConfigError
 from cerberus_core.platform import Folders
 
@@ -330,3 +331,18 @@ def test_any_environment_gives_settings_or_a_config_error(
     except ConfigError as error:
         told = str(error)
     assert "CERBERUS_" in told or "environment" in told or "config.toml" in told
+
+
+def test_many_unknown_keys_are_few_lines(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def counted(text: str, path: tuple[str, ...]) -> int | None:
+        looked.append(path)
+        return line_of(text, path)
+
+    monkeypatch.setattr("cerberus_core.config.loader.line_of", counted)
+    write(folders, "".join(f'[models."a/{n}"]\ncontex = 3\n' for n in range(50)))
+    warnings = load(folders, {}).warnings
+    assert f"{folders.config_file}:2: unknown key" in warnings[0]
+    assert warnings[10:] == [f"{folders.config_file}: 40 more unknown keys"]
+    assert len(looked) == 10

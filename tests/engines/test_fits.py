@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import anyio
 import attrs
 import pytest
 
-from cerberus_core.engines import Footprints, Manager, ModelPolicy, Policies, Pools
+from cerberus_core.engines import Footprints, Manager, ModelPolicy, Policies, Pools, memory
 from cerberus_core.engines.residency import Footprint, Pool
 from cerberus_core.errors import NoRoom
 from cerberus_core.testing import FakeClock
@@ -124,15 +125,24 @@ async def test_a_pinned_model_in_the_way_and_a_load_that_waits_are_told(clock: F
         busy.release()
 
 
-async def test_a_backend_that_hangs_or_breaks_leaves_its_models_unknown(clock: FakeClock) -> None:
+async def test_a_backend_that_hangs_or_breaks_leaves_its_models_unknown(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Broken(Sized):
         async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
             raise RuntimeError("boom")
 
-    house = House(Broken(["300"]))
-    async with manager_of(house, clock).running() as manager:
-        await manager.models()
-        assert (await manager.fits())["toy/300"].says == "unknown"
+    class Hanging(Sized):
+        async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
+            await asyncio.Event().wait()
+            return None
+
+    monkeypatch.setattr(memory, "GUESS_LIMIT_S", 0.01)
+    with anyio.fail_after(5):  # any other question may take longer
+        for backend in (Broken(["300"]), Hanging(["300"])):
+            async with manager_of(House(backend), clock).running() as manager:
+                await manager.models()
+                assert (await manager.fits())["toy/300"].says == "unknown"
 
 
 async def test_what_was_learned_is_not_believed_of_a_plan_that_the_backend_resolves_anew(

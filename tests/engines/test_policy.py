@@ -1,5 +1,8 @@
 """What the settings say of models: which one is meant, and which isn't there."""
 
+from difflib import get_close_matches
+from typing import Any
+
 import attrs
 import pytest
 
@@ -74,6 +77,31 @@ def test_names_that_could_have_been_meant() -> None:
     assert near("", ids) == near("zzz", ids) == []
     assert not_found("qwen3", ids).hint == "Did you mean llamacpp/Qwen3-4B-Q4_K_M?"
     assert "pull starter" in (not_found("x", []).hint or "")
+
+
+def test_many_settings_of_models_that_are_not_there_are_few_lines_and_fewer_comparisons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[int] = []
+
+    def counted(asked: str, known: list[str], **how: Any) -> list[str]:
+        compared.append(len(known))
+        return get_close_matches(asked, known, **how)
+
+    monkeypatch.setattr("cerberus_core.engines.policy.get_close_matches", counted)
+    ids = [f"llamacpp/model-{number}-Q4_K_M" for number in range(900)]
+    policies = Policies(
+        models={f"llamacpp/modl-{n}-Q4_K_M": ModelPolicy(ttl_s=1) for n in range(30)}
+    )
+    lines = strangers(policies, ids, {}, [])
+    assert len(lines) == 6
+    assert lines[0].endswith("did you mean llamacpp/model-0-Q4_K_M?")
+    assert lines[-1] == '[models."…"]: 25 more are of no model'
+    assert sum(compared) <= 500
+    assert strangers(policies, ids, {}, []) == lines
+    assert len(compared) == 5, "the second look costs nothing"
+    assert near("x" * 10_000, ids) == []
+    assert near("llamacpp/model-899-Q4KM", ids)[0] == "llamacpp/model-899-Q4_K_M"
 
 
 def test_a_load_that_fails_again_and_again_is_refused_for_a_minute_at_most() -> None:

@@ -70,3 +70,26 @@ async def test_a_lease_knows_the_cards_that_its_model_sits_on(
             assert lease.cards == {"nvidia0"}
             lease.release()
     await made.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_swap_on_a_card_does_not_wait_for_the_next_reading_of_idle_times(
+    clock: FakeClock, backend: ToyBackend
+) -> None:
+    cards = Cards(card(0, mem_total_mib=1000 + GPU_MARGIN_MIB, mem_used_mib=0))
+    cards.before = lambda: cards.change(mem_used_mib=400 + 600 * len(backend.loaded))
+
+    async def estimate(*_: object) -> Estimate:
+        return Estimate(weights_mib=600)
+
+    backend.estimate = estimate  # type: ignore[method-assign]
+    made = monitor(clock, cards, idle_interval_s=60.0)
+    await made.look()
+    manager = Manager({"toy": backend}, policies=Policies(), clock=clock, pools=Pools(made))
+    with anyio.fail_after(5):
+        async with manager.running():
+            await manager.load("toy/a")
+            assert (await made.refresh()).gpus[0].mem_used_mib == 1000
+            await manager.load("toy/b")  # while the clock stands
+            assert backend.loaded == {"toy/b"}
+    await made.aclose()

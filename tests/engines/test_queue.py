@@ -60,6 +60,18 @@ async def test_one_that_gives_up_in_the_last_moment_is_counted_out() -> None:
     assert queue.try_enter()
 
 
+async def test_one_that_has_just_given_up_does_not_hold_up_the_next() -> None:
+    queue, inside = Queue(limit=1), list[str]()
+    queue.open()
+    assert queue.try_enter()
+    first, second = (asyncio.create_task(come(queue, name, inside)) for name in "ab")
+    await asyncio.sleep(0)
+    first.cancel()
+    queue.leave()  # before the task of the first has run
+    await second
+    assert (inside, queue.in_flight) == (["b"], 1)
+
+
 async def test_a_closed_queue_lets_those_inside_go_on() -> None:
     queue = Queue()
     queue.open()

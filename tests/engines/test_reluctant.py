@@ -30,6 +30,9 @@ class Shared(ToyBackend):
         self.refuses: set[str] = set()
         self.hangs: set[str] = set()
         self.facts: dict[str, Any] = {}
+        self.estimates_mib = 300
+        self.takes: asyncio.Future[int] | None = None
+        """Where it is set, who asks what a model takes waits for it."""
 
     async def list(self) -> "list[ModelInfo]":
         there = self.loaded | self.theirs
@@ -56,10 +59,11 @@ class Shared(ToyBackend):
         self.theirs.discard(model.id)
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
-        return Estimate(weights_mib=0 if model.loaded else 300, on_gpu=False)
+        return Estimate(weights_mib=self.estimates_mib, on_gpu=False)
 
     async def taken(self, model: ModelInfo) -> dict[str, int] | None:
-        return {"host": 300} if model.id in self.loaded | self.theirs else None
+        mib = 300 if self.takes is None else await self.takes
+        return {"host": mib} if model.id in self.loaded | self.theirs else None
 
     # The memory.
 
@@ -180,9 +184,33 @@ async def test_what_others_loaded_is_taken_over_within_the_budget(clock: FakeClo
         (await manager.acquire("toy/b")).release()
         backend.theirs = {"toy/a"}
         await measured(manager, clock)
+        backend.estimates_mib = 100  # no guess counts for what is there, and measured
         lease = await soon(clock, asyncio.create_task(manager.acquire("toy/a")))
         assert backend.loaded == {"toy/a"}, "600 of 500 MiB otherwise"
         lease.release()
+
+
+async def test_what_others_unloaded_while_it_was_measured_is_measured_anew(
+    clock: FakeClock,
+) -> None:
+    backend, go = Shared(), asyncio.Event()
+    takes = 300
+
+    async def taken(model: ModelInfo) -> dict[str, int]:
+        told = {"host": takes}
+        await go.wait()
+        return told
+
+    backend.taken = taken  # type: ignore[method-assign]
+    async with manager_of(backend, clock).running() as manager:
+        for theirs in ({"toy/a"}, set[str]()):
+            backend.theirs = theirs
+            await measured(manager, clock)
+        go.set()
+        await clock.advance(0)
+        backend.theirs, takes = {"toy/a"}, 100
+        await measured(manager, clock)
+        assert (await manager.plan("toy/a")).footprint == {"host": 100}
 
 
 async def test_nobody_enters_a_model_that_goes_for_idleness(

@@ -88,6 +88,15 @@ def test_what_is_on_its_way_counts_as_taken() -> None:
     assert isinstance(decide(want(400), here, [host(899)]), Wait)
 
 
+def test_nobody_leaves_for_one_that_fits_beside_a_load_whose_memory_is_seen_already() -> None:
+    here = [resident("idle", 500, idle_s=90), resident("coming", 300, loading=True)]
+    memory = {"total": 1200, "budget": 1200}
+    assert decide(want(300), here, [host(400, **memory)]) == Wait(("coming",))
+    assert leaving(decide(want(300), here, [host(299, **memory)])) == ["idle"]
+    alone = [attrs.evolve(here[0], exclusive=True), here[1]]
+    assert leaving(decide(want(300), alone, [host(400, **memory)])) == ["idle"]
+
+
 def test_a_held_one_is_waited_for_where_nobody_else_will_do() -> None:
     here = [resident("held", 500, idle_s=900, held_s=7), resident("b", 500, idle_s=1)]
     assert leaving(decide(want(400), here, [host(0)])) == ["b"]

@@ -1,7 +1,7 @@
 """Admission to memory, on models made of paper and a clock turned by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -61,11 +61,14 @@ class House:
         self.models: dict[str, Paper] = {}
         self.free = 1000
         self.comes_back = True
+        self.looking: Callable[[], object] = lambda: None
+        """Called while the memory is looked at."""
         self.sizes: dict[str, int] = {}
         self.room = Room(lambda: self.models, self.pools, self.footprint, rules=rules, clock=clock)
 
     async def pools(self) -> Sequence[Pool]:
         await asyncio.sleep(0)
+        self.looking()
         return [Pool(name="host", total=1000, free=self.free, budget=1000)]
 
     def footprint(self, model: str) -> Footprint:
@@ -216,6 +219,35 @@ async def test_one_that_is_cancelled_as_it_is_let_in_takes_nothing(house: House)
     second = house.ask("b", 800)
     await house.rest()
     assert second.done()
+
+
+async def test_one_that_gives_up_while_memory_is_looked_at_takes_nothing(house: House) -> None:
+    first = house.ask("a", 800)
+    house.looking = first.cancel
+    await house.rest()
+    assert first.cancelled()
+    second = house.ask("b", 800)
+    await house.rest()
+    assert second.done()
+
+
+async def test_one_behind_does_not_put_off_the_end_of_the_wait_of_the_first(house: House) -> None:
+    busy = house.add("busy", 700, busy=True)
+    first, behind = house.ask("a", 600), house.ask("b", 600)
+    await house.clock.advance(31)
+    assert busy.asked == 1
+    for task in (first, behind):
+        task.cancel()
+
+
+async def test_one_that_is_held_no_longer_leaves_at_once(house: House) -> None:
+    held = house.add("held", 700, held_s=7.0)
+    task = house.ask("a", 600)
+    await house.clock.advance(6)
+    assert house.room.waits_for("a") == ("held",)
+    held.facts["held_s"] = 0.0
+    await house.clock.advance(1.25)
+    assert [model for model, _ in task.result()] == ["held"]
 
 
 async def test_what_can_never_fit_is_refused_in_words(house: House) -> None:

@@ -63,6 +63,23 @@ def test_tool_calls_are_joined_by_index_and_content_is_null() -> None:
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_calls_that_all_have_the_number_0_are_told_apart_by_their_ids() -> None:
+    calls = [
+        {"index": 0, "id": "a", "function": {"name": "read", "arguments": '{"p":1}'}},
+        {"index": 0, "id": "b", "function": {"name": "read", "arguments": '{"p":2}'}},
+    ]
+    answer = whole(
+        *[sse(chunk({"tool_calls": [call]})) for call in calls],
+        sse(chunk(finish="tool_calls")),
+        DONE,
+    )
+    found = answer["choices"][0]["message"]["tool_calls"]
+    assert [(one["id"], one["function"]["arguments"]) for one in found] == [
+        ("a", '{"p":1}'),
+        ("b", '{"p":2}'),
+    ]
+
+
 def test_choices_reasoning_and_logprobs_keep_apart() -> None:
     def part(index: int, delta: dict[str, Any], logprob: float) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": {"content": [{"logprob": logprob}]}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerberus_core.gpu.integrate import MAX_GAP_S, Integrator, Sample, Step
+from cerberus_core.gpu.integrate import MAX_GAP_S, MAX_W, SLACK_S, Integrator, Sample, Step
 
 
 def after(*samples: Sample) -> tuple[Integrator, list[Step | None]]:
@@ -82,7 +82,21 @@ def test_a_counter_that_comes_back_is_not_counted_twice() -> None:
         counter(0, 100, power_w=50.0), power(1, 50), counter(2, 180, power_w=30.0)
     )
     assert [s.joules for s in steps if s] == [50, 30]
+    assert [s.counted for s in steps if s] == [False, False], "some of the second is the first's"
     assert integrator.total_j == 80
+
+
+def test_a_counter_may_be_renewed_later_than_it_is_read() -> None:
+    integrator, _ = after(counter(0, 0), counter(0.1, 2 * MAX_W * 0.1))
+    assert integrator.total_j == 2 * MAX_W * 0.1
+    integrator, _ = after(counter(0, 0), counter(0.1, 2 * MAX_W * SLACK_S))
+    assert integrator.total_j is None
+
+
+def test_a_power_that_no_card_draws_is_not_believed() -> None:
+    integrator, steps = after(power(0, 100), power(1, 1e308), power(2, 100))
+    assert steps[1] is None
+    assert integrator.total_j == 200
 
 
 def test_a_reading_without_anything_leaves_the_counter_its_place() -> None:

@@ -159,6 +159,7 @@ async def test_a_driver_that_is_lost_in_the_middle_is_unknown_and_the_total_stay
     await clock.advance(60)
     assert (await made.refresh()).gpu_energy_j >= snapshot.gpu_energy_j  # type: ignore[operator]
     assert made.snapshot().gpus[0].problem is None
+    assert made.snapshot().meters[0].state == Availability(ok=True)
 
 
 async def test_one_card_of_two_that_fails_costs_the_other_nothing() -> None:
@@ -344,6 +345,37 @@ async def test_a_short_answer_has_no_figure_yet_and_its_record_has() -> None:
     assert shares == [Share(gpu_j=40, mark="measured")]
 
 
+async def test_a_figure_for_now_is_carried_on_from_the_last_reading() -> None:
+    clock, cards = FakeClock(), Cards(card(energy_j=0.0))
+    made = monitor(clock, cards)
+    await learned(clock, made, idle=lambda _: None)
+    use = made.ledger.begin(Answer())
+    assert use is not None
+    await clock.advance(1)
+    cards.change(energy_j=200.0)
+    await made.refresh()
+    assert use.so_far() == Share(gpu_j=200, mark="estimated")
+    await clock.advance(0.5)
+    assert use.so_far() == Share(gpu_j=300, mark="estimated")
+
+
+async def test_who_ended_early_made_its_tokens_in_less_time() -> None:
+    clock, cards, shares = FakeClock(), Cards(card(energy_j=0.0)), dict[str, Share]()
+    made = monitor(clock, cards)
+    await learned(clock, made, idle=lambda _: None)
+    long, short = made.ledger.begin(Answer()), made.ledger.begin(Answer())
+    assert long is not None
+    assert short is not None
+    await clock.advance(0.5)
+    short.end(10, lambda share: shares.update(short=share))
+    await clock.advance(0.5)
+    long.end(10, lambda share: shares.update(long=share))
+    cards.change(energy_j=120.0)
+    await made.refresh()
+    # Of the first 60 J each has 15 by time; of the rest one of them made two tokens of three.
+    assert {name: share.gpu_j for name, share in shares.items()} == {"short": 35, "long": 85}
+
+
 async def losing(clock: FakeClock, shares: list[Share]) -> Monitor:
     """A request has ended, and the meter was lost before its last reading."""
     cards = Cards(card(energy_j=0.0))
@@ -399,6 +431,21 @@ async def test_at_the_end_of_the_daemon_a_record_gets_what_is_known() -> None:
     await made.aclose()
     assert shares == [Share(gpu_j=200, mark="estimated")]
     assert made.ledger.begin(Answer()) is None
+
+
+async def test_who_ends_after_the_last_reading_is_told_what_is_known() -> None:
+    clock, cards, shares = FakeClock(), Cards(card(energy_j=0.0)), list[Share]()
+    made = monitor(clock, cards)
+    await learned(clock, made, idle=lambda _: None)
+    use = made.ledger.begin(Answer())
+    assert use is not None
+    await clock.advance(1)
+    cards.change(energy_j=200.0)
+    await made.refresh()
+    await made.aclose()
+    assert shares == []
+    use.end(5, shares.append)
+    assert shares == [Share(gpu_j=200, mark="estimated")]
 
 
 async def test_who_gave_up_waiting_leaves_no_driver_that_hangs() -> None:

@@ -1,5 +1,7 @@
 """Who used the energy: by time and by tokens, and together all of it."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,16 @@ def test_each_segment_is_shared_among_those_who_are_there() -> None:
     ]
 
 
+def test_rounding_errors_of_a_fast_one_do_not_reach_those_after_it() -> None:
+    parts = joules(90, Span(0, 1, 1e6), Span(0, 1, 1 / 3), Span(5, 6, 0.001))
+    assert parts[2] == 45
+    assert sum(parts) == pytest.approx(90)
+
+
+def test_an_engine_that_boasts_costs_the_others_nothing() -> None:
+    assert joules(200, Span(0, 1, 1e17), Span(0, 2, 1)) == pytest.approx([75, 125], rel=1e-4)
+
+
 def test_nobody_gets_what_nobody_used() -> None:
     assert joules(100, Span(5, 5)) == [0]
     assert split(100, []) == []
@@ -56,7 +68,7 @@ def test_after_a_long_idle_time_its_energy_is_not_laid_upon_the_first_moment() -
 _SPAN = st.tuples(
     st.floats(min_value=0, max_value=10),
     st.floats(min_value=0, max_value=10),
-    st.floats(min_value=0, max_value=1000),
+    st.floats(min_value=0, max_value=1000) | st.sampled_from([1e6, 1e17, math.inf]),
 )
 
 

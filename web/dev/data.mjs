@@ -30,7 +30,7 @@ export const makeNotices = () => [
 const record = (change) => ({
   id: "", time: minutesAgo(1), model: "llamacpp/SmolLM2-135M-Instruct-Q4_1", backend: "llamacpp", client: "openai-python/2.8", session_id: null,
   local: true, path: "/v1/chat/completions", stream: true, prompt_tokens: 412, cached_tokens: null, completion_tokens: 128, tokens_counted: false,
-  queue_ms: null, load_ms: null, evicted: [], ttft_ms: 182, duration_ms: 4021, tok_per_sec: 34.23, energy_j: null, energy_gpu_j: null, energy_cpu_j: null, energy: null, tok_per_j: null, status: 200, error: null, host: "local", ...change,
+  asked: null, key_id: null, cost: null, queue_ms: null, load_ms: null, evicted: [], tried: [], prefill_tok_per_sec: null, ttft_ms: 182, duration_ms: 4021, tok_per_sec: 34.23, energy_j: null, energy_gpu_j: null, energy_cpu_j: null, energy: null, tok_per_j: null, status: 200, error: null, host: "local", ...change,
 });
 
 export const makeRecords = (n = 22) =>

@@ -86,7 +86,9 @@ def error_body(
     error: CerberusError, request_id: str | None = None, *, status: int | None = None
 ) -> bytes:
     """An error as the body of an answer. Clients show its message alone, so the hint is in it."""
-    message = error.message if error.hint is None else f"{error.message}. {error.hint}"
+    message = error.message
+    if error.hint is not None:
+        message = f"{message.rstrip('.')}. {error.hint}"
     value: dict[str, Any] = {
         "type": "error",
         "error": {

@@ -44,7 +44,7 @@ class AmdVendor(GPUVendor):
             address: self._card(index, address, device, told.get(address, Told()))
             for index, (address, device) in enumerate(found)
         }
-        gone = [_failed(gpu, "it is gone") for id, gpu in self._known.items() if id not in here]
+        gone = [gpu.unread("it is gone") for id, gpu in self._known.items() if id not in here]
         return [*here.values(), *gone]
 
     def close(self) -> None:
@@ -58,18 +58,7 @@ class AmdVendor(GPUVendor):
             known = self._known.get(address)
             name = known.name if known is not None else "AMD card"
             bare = GPU(index=index, id=address, name=name, vendor=self.name)
-            return _failed(known or bare, error.strerror or str(error))
+            return (known or bare).unread(error.strerror or str(error))
         gpu = attrs.evolve(gpu, energy_j=told.energy_j, processes=told.processes)
         self._known[address] = gpu
         return gpu
-
-
-def _failed(gpu: GPU, problem: str) -> GPU:
-    return GPU(
-        index=gpu.index,
-        id=gpu.id,
-        name=gpu.name,
-        vendor=gpu.vendor,
-        mem_total_mib=gpu.mem_total_mib,
-        problem=problem,
-    )

@@ -81,6 +81,7 @@ class LMStudio(Backend):
             local=self._local,
             backend=self.name,
             ctx=instance.ctx,
+            stream_to_cancel=self._v1,  # an older one may tell no token counts in a stream
         )
 
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
@@ -109,8 +110,8 @@ class LMStudio(Backend):
                 # Slow, or restarted: the next look tells.
 
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
-        if not self._local or model.loaded:
-            return await self.guess(model, plan)
+        if not self._local:
+            return None
         key = (model.name, model.size_mib, plan.context)
         if key not in self._estimates and self._lms is not None:
             wish = ["load", model.name, "--estimate-only", *_context(plan)]
@@ -125,8 +126,6 @@ class LMStudio(Backend):
     async def guess(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         if not self._local:
             return None
-        if model.loaded:
-            return Estimate(weights_mib=0)  # it is in memory already, and counted there
         told = self._estimates.get((model.name, model.size_mib, plan.context), model.size_mib)
         return None if told is None else Estimate(weights_mib=told)
 

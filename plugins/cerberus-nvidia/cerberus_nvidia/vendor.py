@@ -89,14 +89,7 @@ class NvidiaVendor(GPUVendor):
             known = GPU(
                 index=index, id=f"nvidia:{index}", name=f"NVIDIA card {index}", vendor=self.name
             )
-        return GPU(
-            index=index,
-            id=known.id,
-            name=known.name,
-            vendor=self.name,
-            mem_total_mib=known.mem_total_mib,
-            problem=problem,
-        )
+        return known.unread(problem)
 
 
 def _values(nvml: Any, handle: Any) -> dict[str, Any]:

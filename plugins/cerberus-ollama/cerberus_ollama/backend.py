@@ -89,6 +89,7 @@ class Ollama(Backend):
             local=model.local,
             backend=self.name,
             ctx=ctx,
+            stream_to_cancel=True,
         )
 
     def ignores(self, plan: LoadPlan) -> Mapping[str, str]:
@@ -130,8 +131,6 @@ class Ollama(Backend):
     async def estimate(self, model: ModelInfo, plan: LoadPlan) -> Estimate | None:
         if not self._local or not model.managed or model.size_mib is None:
             return None
-        if model.loaded:
-            return Estimate(weights_mib=0)  # it is in memory already, and counted there
         known = self._known(model.name)
         context = known.num_ctx or min(DEFAULT_CTX, model.ctx or DEFAULT_CTX)
         cache = to_mib(context * (known.cache_bytes_per_token or 0))

@@ -66,9 +66,6 @@ async def test_one_that_others_loaded_is_ready(fake: Any) -> None:
     backend = Ollama(fake.url)
     model = await only(backend)
     assert model.state == "ready"
-    estimate = await backend.estimate(model, LoadPlan())
-    assert estimate is not None
-    assert estimate.total_mib == 0
 
 
 async def test_a_model_of_ollamas_cloud_is_neither_local_nor_loaded(fake: Any) -> None:

@@ -219,6 +219,11 @@ def test_g04_one_stop_ends_it_whether_the_backend_sends_it_or_not() -> None:
         assert out.endswith(STOP)
 
 
+def test_what_follows_the_stop_is_left_out() -> None:
+    out, _ = passed([b"".join(GOOD) + delta("late")])
+    assert events_of(out) == events_of(passed(GOOD)[0])
+
+
 def test_g06_after_an_error_nothing_ends_well() -> None:
     stream = MessagesStream(Facts(), public_model=None, now=lambda: 1.0)
     error = named("error", error={"type": "overloaded_error", "message": "busy"})

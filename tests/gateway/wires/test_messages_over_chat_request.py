@@ -517,6 +517,7 @@ def test_an_estimate_counts_what_the_model_would_read() -> None:
     assert estimate("hi", tools=tools) > 900
     assert estimate("hi", system=english) > 900
     assert estimate("") >= 1
+    assert estimate('{"a":1},' * 100) > 2 * estimate("abcdefgh" * 100)
 
 
 JUNK = st.recursive(

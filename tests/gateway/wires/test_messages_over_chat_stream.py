@@ -160,6 +160,9 @@ def test_g13_calls_that_all_carry_index_0_stay_apart() -> None:
     nameless = [call('{"a":1}', name="f"), call('{"b":2}', name="f")]
     events, _ = translated(chat_stream(*nameless, finish="tool_calls"))
     assert [c["input"] for c in message_of(events)["content"]] == ['{"a":1}', '{"b":2}']
+    bare = [call("", name="f", id="x"), call('{"b":2}', name="f", id="y")]
+    events, _ = translated(chat_stream(*bare, finish="tool_calls"))
+    assert [c["input"] for c in message_of(events)["content"]] == ["{}", '{"b":2}']
 
 
 def test_calls_whose_pieces_come_mixed_are_put_together_by_their_index() -> None:
@@ -299,6 +302,31 @@ def test_too_many_calls_are_an_error_of_the_backend() -> None:
         stream.feed(event(chunk(call("{}", name="f", id="one more"))))
 
 
+@pytest.mark.parametrize("tool_calls", [[], None])
+def test_g10_no_calls_beside_text_do_not_slow_it_down(tool_calls: Any) -> None:
+    stream = MessagesOverChat(Facts(), ASKED, now=lambda: 2.0)
+    stream.feed(event(chunk({"content": "a"})))
+    assert stream.quick(event(chunk({"content": "b", "tool_calls": tool_calls}))) is not None
+
+
+def test_text_between_calls_ends_the_one_that_is_complete_and_nothing_follows_the_finish() -> None:
+    given = [call('{"a":1}', name="f", id="x"), {"content": "and"}]
+    events, _ = translated(chat_stream(*given, finish="tool_calls"))
+    places = [(e["type"], e["index"]) for e in events if "index" in e]
+    assert places.index(("content_block_stop", 0)) < places.index(("content_block_start", 1))
+    late = [*chat_stream({"content": "a"})[:-1], event(chunk({"content": "late"})), DONE]
+    events, _ = translated(late)
+    assert message_of(events)["content"] == [{"type": "text", "text": "a"}]
+
+
+def test_other_choices_than_the_first_are_passed_over() -> None:
+    other = {**chunk(), "choices": [{"index": 1, "delta": {"content": "b"}}]}
+    parts = chat_stream({"content": "a"}, {"content": "c"})
+    parts.insert(2, event(other))
+    events, _ = translated(parts)
+    assert message_of(events)["content"] == [{"type": "text", "text": "ac"}]
+
+
 def test_quick_changes_nothing_until_it_has_passed() -> None:
     facts = Facts()
     stream = MessagesOverChat(facts, ASKED, now=lambda: 2.0)
@@ -324,6 +352,7 @@ def test_quick_changes_nothing_until_it_has_passed() -> None:
         chunk({"content": "b"}, timings={"cache_n": 1}),
         chunk({"content": "b"}, error="no"),
         {**chunk(), "choices": []},
+        {**chunk(), "choices": [{"index": 1, "delta": {"content": "b"}}]},
     ],
 )
 def test_whatever_says_more_than_text_goes_the_long_way(more: dict[str, Any]) -> None:

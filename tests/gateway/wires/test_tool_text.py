@@ -82,6 +82,9 @@ TEXTS = {
     "data beginning as a call": '{"name": "read", "age": 7}',
     "a list of other things": f'[{BARE}, {{"name": "x"}}]',
     "cut off": '{"name": "read", "arguments": {"path": "a',
+    "an empty fence": "```json\n```\n",
+    "a second that is not there": f"{BARE}\n```json\n",
+    "a sign that is left over": f"{BARE}\n<tool",
     "a second that is cut off": f"{BARE}\n{BARE[:-3]}",
     "broken": '{"name": "read", "arguments": {path: 1}}',
     "c": "{\n  int x = 1;\n}",
@@ -100,6 +103,8 @@ def test_a11_what_explains_or_is_no_call_stays_text(text: str) -> None:
 def test_after_an_explanation_a_call_at_the_end_is_one() -> None:
     text = f"Call it so:\n```json\n{BARE}\n```\nNow I do:\n{BARE}"
     assert read(text, TOOLS) == (text[: -len(BARE) - 1], [CALL])
+    empty = f"```json\n```\n{BARE}"
+    assert read(empty, TOOLS) == ("```json\n```", [CALL])
     code = f"```python\nx = {{}}\n```\n{BARE}"
     assert read(code, TOOLS) == (code[: -len(BARE) - 1], [CALL])
 

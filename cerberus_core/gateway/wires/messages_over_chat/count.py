@@ -1,5 +1,6 @@
 """How many tokens a request has. Pure."""
 
+import string
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,16 @@ from .target import OPEN, Target
 
 _encode = msgspec.json.Encoder().encode
 
-BYTES_PER_TOKEN = 3.5
-"""English prose has about 4.4 UTF-8 bytes in a token, code 3 to 3.5, Chinese 3 to 4."""
+LETTER, SIGN, DIGIT, LINE, FOREIGN = 0.26, 0.8, 1.0, 1.0, 0.4
+"""Tokens for each byte of its kind, fitted to a vocabulary of 49,000: larger ones make
+fewer tokens. Prose, code and JSON come out within a tenth; lists of hashes, terse code and
+other scripts have up to a half more than it says."""
 PER_MESSAGE = 4
 """What a template puts around each message."""
 PER_IMAGE = 1500
 """About what a large picture costs; a small one costs less."""
+
+_KINDS = (string.punctuation.encode(), string.digits.encode(), bytes(range(128, 256)))
 
 
 def count_request(fields: Mapping[str, Any], target: Target = OPEN) -> dict[str, Any]:
@@ -26,34 +31,37 @@ def count_request(fields: Mapping[str, Any], target: Target = OPEN) -> dict[str,
 def estimate_tokens(fields: Mapping[str, Any], target: Target = OPEN) -> int:
     """About how many tokens the prompt of a Messages request has.
 
-    An estimate for backends that can't count: from the length of what the model would
-    read, without its tokenizer. It errs upwards more often than downwards, so that a
-    client which makes room by it does so in time. Raises as `count_request`.
+    An estimate for backends that can't count: by the kinds of characters in what the
+    model would read, without its tokenizer. Raises as `count_request`.
     """
     request = count_request(fields, target)
-    size, images = 0, 0
+    size, images = 0.0, 0
     for message in request["messages"]:
         content = message["content"]
         for part in content if isinstance(content, list) else [{"text": content}]:
             if "text" in part:
-                size += _length(part["text"])
+                size += _tokens(part["text"])
             else:
                 images += 1
-        size += _length(message.get("reasoning_content", ""))
+        size += _tokens(message.get("reasoning_content", ""))
         for call in message.get("tool_calls", ()):
-            size += _length(call["function"]["name"]) + _length(call["function"]["arguments"])
+            size += _tokens(call["function"]["name"]) + _tokens(call["function"]["arguments"])
     for tool in request.get("tools", ()):
-        size += _json_length(tool["function"])
-    whole = size / BYTES_PER_TOKEN + PER_MESSAGE * len(request["messages"]) + PER_IMAGE * images
+        size += _json(tool["function"])
+    whole = size + PER_MESSAGE * len(request["messages"]) + PER_IMAGE * images
     return max(1, round(whole))
 
 
-def _length(text: str) -> int:
-    return len(text.encode(errors="replace"))
+def _tokens(text: str) -> float:
+    data = text.encode(errors="replace")
+    signs, digits, foreign = (len(data) - len(data.translate(None, kind)) for kind in _KINDS)
+    lines, spaces = data.count(b"\n"), data.count(b" ")
+    letters = len(data) - signs - digits - foreign - lines - spaces
+    return LETTER * letters + SIGN * signs + DIGIT * digits + LINE * lines + FOREIGN * foreign
 
 
-def _json_length(value: Any) -> int:
+def _json(value: Any) -> float:
     try:
-        return len(_encode(value))
+        return _tokens(_encode(value).decode())
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-        return _length(repr(value))
+        return _tokens(repr(value))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from cerberus_core.gateway import sse
 from cerberus_core.gateway.facts import Facts
@@ -32,7 +31,7 @@ class _Delta(msgspec.Struct, gc=False):
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: None = None
-    tool_calls: Raw | None = None
+    tool_calls: tuple[()] | None = None
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -49,7 +48,6 @@ class _TextChunk(msgspec.Struct, gc=False):
 
 
 _decode_text = msgspec.json.Decoder(_TextChunk).decode
-_NO_CALLS = (b"null", b"[]")
 
 _KINDS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
 _EMPTY: dict[str, dict[str, Any]] = {
@@ -178,7 +176,7 @@ class MessagesOverChat:
         except (msgspec.MsgspecError, RecursionError):
             return None
         delta = choice.delta
-        if choice.index or (delta.tool_calls is not None and bytes(delta.tool_calls) != b"[]"):
+        if choice.index:
             return None
         thinking = delta.reasoning_content or delta.reasoning
         if self._open == "text":

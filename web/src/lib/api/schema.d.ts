@@ -48,7 +48,8 @@ export interface paths {
         /** How the file differs from the settings in force */
         get: operations["ApiConfigDiffDiff"];
         put?: never;
-        post?: never;
+        /** How a file would differ that isn't in place yet */
+        post: operations["ApiConfigDiffWouldDiffer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -442,6 +443,11 @@ export interface components {
             file: string;
             warnings: string[];
         };
+        /** Draft */
+        Draft: {
+            file: string;
+            text: string;
+        };
         /** Eviction */
         Eviction: {
             model: string;
@@ -820,6 +826,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ConfigChanges"];
+                };
+            };
+        };
+    };
+    ApiConfigDiffWouldDiffer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Draft"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigChanges"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
                 };
             };
         };
