@@ -4,8 +4,8 @@
     ├─ ConfigError            a setting is wrong, or its file can't be read or written
     ├─ PluginError            a plugin can't be loaded or broke its contract
     ├─ BadRequest             the caller's request can never succeed as it is
-    ├─ AccessDenied           no valid token, or a foreign Host or Origin
-    ├─ Forbidden              a gateway key may not do that
+    ├─ AccessDenied           no valid token
+    ├─ Forbidden              a gateway key may not do that, or a foreign Host or Origin
     ├─ LimitReached           a gateway key has used up what it may
     ├─ NotFound               nothing has that name
     │  └─ ModelNotFound
@@ -87,13 +87,13 @@ class BadRequest(CerberusError):
 
 
 class AccessDenied(CerberusError):
-    """No valid token, or a Host or Origin that is not ours."""
+    """No valid token."""
 
     code = "access_denied"
 
 
 class Forbidden(CerberusError):
-    """A gateway key may not do that."""
+    """A gateway key may not do that, or a Host or Origin is not ours."""
 
     code = "forbidden"
 

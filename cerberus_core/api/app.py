@@ -18,6 +18,7 @@ from cerberus_core.errors import CerberusError
 
 from .box import BoxController, healthz
 from .config import ConfigController
+from .cors import Cors
 from .events import events
 from .gpus import GPUsController
 from .guard import App, Guard
@@ -60,12 +61,13 @@ def build(services: Services, *, web_dist: Path = WEB_DIST) -> App:
         gateway=gateway,
         keys=services.keys,
         hosts=hosts_of(services.settings.config),
+        cors=cors_of(services.settings.config),
         token=services.token,
         clock=services.clock,
         shell=shell,
         token_waits=lambda: services.settings.token_waits,
     )
-    services.settings.follow(lambda config: guard.retune(hosts_of(config)))
+    services.settings.follow(lambda config: guard.retune(hosts_of(config), cors_of(config)))
     return guard
 
 
@@ -73,6 +75,11 @@ def hosts_of(config: Config) -> Hosts:
     """Whom the settings let in."""
     server = config.server
     return Hosts(bind=server.host, public_url=server.public_url, allowed=server.allowed_hosts)
+
+
+def cors_of(config: Config) -> Cors:
+    """Whose pages the settings let in."""
+    return Cors(config.gateway.cors_origins)
 
 
 def admin_app(services: Services | None) -> Litestar:

@@ -4,7 +4,7 @@ It wraps the whole application, HTTP and WebSocket alike, so a new route is
 protected before it is written. `PUBLIC` is the list of what needs no token.
 """
 
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from http.cookies import CookieError, SimpleCookie
 
 import attrs
@@ -20,12 +20,13 @@ from cerberus_core.access import (
     is_key_token,
     same,
 )
-from cerberus_core.errors import AccessDenied
+from cerberus_core.errors import AccessDenied, Forbidden
 from cerberus_core.gateway import Gateway
-from cerberus_core.gateway.answers import error_body
 from cerberus_core.gateway.app import PRINCIPAL
+from cerberus_core.gateway.wires.dialect import dialect_of
 from cerberus_core.platform import Clock
 
+from .cors import Cors, named, preflight
 from .problems import MEDIA_TYPE, problem_bytes
 from .wire import Header, Receive, Scope, Send, safe
 
@@ -39,6 +40,7 @@ OTHER_TOKEN = (
     "another since; start it anew"
 )
 
+NOBODY = Cors()
 MAX_KNOWN = 256
 """Pairs of Host and Origin whose verdict is kept."""
 
@@ -66,6 +68,7 @@ class Guard:
         shell: Container[str],
         gateway: Gateway | None = None,
         keys: Keys | None = None,
+        cors: Cors = NOBODY,
         token_waits: Callable[[], bool] = lambda: False,
     ) -> None:
         """`gateway`: for a server that goes straight to it, having asked `admits`.
@@ -75,6 +78,7 @@ class Guard:
         self.gateway = gateway
         self._app = app
         self._hosts = hosts
+        self._cors = cors
         self._token = token
         self._keys = keys
         self._clock = clock
@@ -83,27 +87,37 @@ class Guard:
         # Verdicts by header value: a client sends the same ones with each request.
         self._known: dict[tuple[str | None, str | None], _Refusal | None] = {}
 
-    def retune(self, hosts: Hosts) -> None:
+    def retune(self, hosts: Hosts, cors: Cors) -> None:
         """From the next request on."""
         self._hosts = hosts
+        self._cors = cors
         self._known.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        origin = self._cors.origin_of(scope)
+        if origin is not None:
+            # The server's own way to write an answer would leave our headers out.
+            scope, send = {**scope, "extensions": {}}, named(send, origin)
         verdict = self._judge(scope["type"], scope.get("method"), scope["path"], scope["headers"])
         if isinstance(verdict, _Refusal):
             if verdict.key is not None and self._keys is not None:
                 self._keys.turned_away(verdict.key, verdict.code)
             await _refuse(scope, send, verdict)
             return
+        if origin is not None and scope["method"] == "OPTIONS":
+            await preflight(scope, send)
+            return
         if verdict is not None:
             scope[PRINCIPAL] = verdict
         await self._app(scope, receive, send)
 
-    def admits(self, path: str, headers: Iterable[Header]) -> Principal | None:
-        """Who asks, if an HTTP POST to `path` may pass."""
+    def admits(self, path: str, headers: Sequence[Header]) -> Principal | None:
+        """Who asks, if an HTTP POST to `path` may pass, and its answer needs nothing more."""
+        if self._cors and any(name == b"origin" for name, _ in headers):
+            return None
         verdict = self._judge("http", "POST", path, headers)
         return verdict if isinstance(verdict, Principal) else None
 
@@ -125,16 +139,19 @@ class Guard:
                 cookie = value.decode("latin-1")
             elif name == b"x-api-key":
                 api_key = value
-        key = (host, origin)
+        listed = self._cors.lets_in(origin, path)
+        key = (host, None if listed else origin)
         if key in self._known:
             refusal = self._known[key]
         else:
-            refusal = self._judge_names(host, origin)
+            refusal = self._judge_names(*key)
             if len(self._known) < MAX_KNOWN:
                 self._known[key] = refusal
         if refusal is not None:
             return refusal
         if path in PUBLIC or (path in self._shell and kind == "http"):
+            return None
+        if listed and method == "OPTIONS":
             return None
         sent = b"" if authorization is None else bearer(authorization)
         if sent and same(sent, self._token):
@@ -150,7 +167,7 @@ class Guard:
                         return self._keys.admit(token)
                     except AccessDenied as error:
                         refusal = _Refusal(401, error.message, error.code, error.hint, token)
-        if cookie is not None and self._cookie_good(cookie):
+        if cookie is not None and not listed and self._cookie_good(cookie):
             if origin is None and (kind == "websocket" or method not in ("GET", "HEAD")):
                 return _Refusal(
                     403, "A request with a cookie needs an Origin header", "no_origin", None
@@ -184,7 +201,8 @@ class Guard:
                 403,
                 f"Pages of {origin!r} may not call Cerberus",
                 "foreign_origin",
-                "Programs need no Origin header; pages are served from Cerberus's own address.",
+                "Programs need no Origin header; pages that may use /v1 stand in "
+                "`gateway.cors_origins` in config.toml.",
             )
         return None
 
@@ -207,7 +225,9 @@ async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
         await send({"type": "websocket.close", "code": 4000 + refusal.status})
         return
     if scope["path"].startswith("/v1"):
-        body = error_body(AccessDenied(refusal.title, hint=refusal.hint, code=refusal.code))
+        kind = Forbidden if refusal.status == 403 else AccessDenied
+        error = kind(refusal.title, hint=refusal.hint, code=refusal.code)
+        body = dialect_of(scope["path"]).error_body(error)
         media_type = "application/json"
     else:
         body = problem_bytes(refusal.status, refusal.title, code=refusal.code, hint=refusal.hint)

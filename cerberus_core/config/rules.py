@@ -4,11 +4,14 @@ Not converters: not every decoder runs those.
 """
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9_.:\[\]-]+")
+"""As browsers send it; programs made of a page have schemes of their own."""
 Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
@@ -113,6 +116,13 @@ def host_names() -> Validator:
     return rule(
         "a list of host names, without http:// and without a path",
         lambda values: all(_is_word(value) and "/" not in value for value in values),
+    )
+
+
+def origins() -> Validator:
+    return rule(
+        'a list of origins without a path, such as ["http://localhost:3000"]',
+        lambda values: all(_ORIGIN.fullmatch(value) for value in values),
     )
 
 

@@ -40,6 +40,8 @@ class GatewayConfig:
     body_limit_mib: int = attrs.field(default=64, validator=rules.count())
     silence_s: float = attrs.field(default=300.0, validator=rules.seconds(zero="no limit"))
     """Limit on the total silence of an engine or endpoint, before and between its bytes."""
+    cors_origins: list[str] = attrs.field(factory=list, validator=rules.origins())
+    """Pages of these origins may use `/v1` with a key."""
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,7 @@ from cerberus_core.usage import Store
 from cerberus_core.values import ModelInfo, Record, new_id
 
 from .admission import Admission, known_to, unknown_to_key
-from .answers import JSON_TYPE, error_body, status_of
+from .answers import JSON_TYPE, status_of
 from .clients import Clients
 from .facts import Facts
 from .live import Live, LiveRequests
@@ -40,6 +40,9 @@ MODELS = "/v1/models"
 COUNT = "/v1/messages/count_tokens"
 PRINCIPAL = "cerberus.principal"
 """Where the guard leaves in the scope who asks."""
+SESSION = b"x-cerberus-session"
+AGENT_SESSIONS = frozenset({b"x-claude-code-session-id", b"session-id", b"x-session-id"})
+"""Headers in which Claude Code, Codex and OpenCode name their sessions."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -80,7 +83,9 @@ class Gateway:
         self._energy = energy
         self._keys = keys
         self._clients = Clients()
-        self._started_unix = int(clock.now().timestamp())
+        started = clock.now()
+        self._started_unix = int(started.timestamp())
+        self._started_at = started.replace(microsecond=0)
 
     def retune(self, options: Options) -> None:
         """For requests that come from now on."""
@@ -117,11 +122,11 @@ class Gateway:
             return
         except _WrongMethod as error:
             headers = [JSON_TYPE, (b"allow", error.allowed.encode())]
-            await sink_of(scope, receive, send).whole(405, headers, error_body(error))
+            body = dialect_of(path).error_body(error)
+            await sink_of(scope, receive, send).whole(405, headers, body)
         except CerberusError as error:
-            await sink_of(scope, receive, send).whole(
-                status_of(error), [JSON_TYPE], error_body(error)
-            )
+            body = dialect_of(path).error_body(error)
+            await sink_of(scope, receive, send).whole(status_of(error), [JSON_TYPE], body)
 
     async def _receive(
         self, path: str, scope: Scope, receive: Receive, send: Send, principal: Principal
@@ -287,7 +292,9 @@ class Gateway:
         models = await self._manager.models()
         allowed = self._allowed(principal)
         rows = [self._row(model) for model in models if model.problem is None and allowed(model)]
-        await sink.whole(200, [JSON_TYPE], _encode({"object": "list", "data": rows}))
+        # OpenAI's list and Anthropic's in one: there is only one page.
+        told = {"object": "list", "data": rows, "has_more": False}
+        await sink.whole(200, [JSON_TYPE], _encode(told))
 
     async def _one(self, name: str, sink: Sink, principal: Principal) -> None:
         allowed = self._allowed(principal)
@@ -310,6 +317,9 @@ class Gateway:
             # Clients insist on a number; the start of the daemon is when we first knew it.
             "created": self._started_unix,
             "owned_by": model.backend,
+            "type": "model",
+            "display_name": model.id,
+            "created_at": self._started_at,
             "context_length": model.loaded_ctx or model.ctx,
             "capabilities": sorted(model.capabilities),
             "loaded": model.loaded,
@@ -333,15 +343,17 @@ def _require(scope: Scope, *methods: str) -> None:
 
 
 def _who(headers: Iterable[Header]) -> _Who:
-    agent = session = patience_s = None
+    agent = session = own_session = patience_s = None
     for name, value in headers:
         if name == b"user-agent":
             agent = value.decode("latin-1")[:120]
-        elif name == b"x-cerberus-session":
+        elif name == SESSION:
             session = value.decode("latin-1")[:64]
+        elif name in AGENT_SESSIONS:
+            own_session = value.decode("latin-1")[:64]
         elif name == b"x-cerberus-patience":
             patience_s = _seconds(value)
-    return _Who(agent, session, patience_s)
+    return _Who(agent, session or own_session, patience_s)
 
 
 def _seconds(value: bytes) -> float | None:

@@ -128,6 +128,8 @@ def test_c03_duplicate_key_is_an_error_with_its_line(folders: Folders, text: str
         ("[server]\nport = 70000", 2, "server.port is 70000; expected a port from 0 to 65535"),
         ("[gateway]\nhold_s = true", 2, "gateway.hold_s is true; expected a number"),
         ("[gateway]\nhold_s = -1", 2, "gateway.hold_s is -1; expected a number of seconds, 0 for"),
+        ('gateway.cors_origins = ["http://a/"]', 1, "gateway.cors_origins is a list; expected"),
+        ('gateway.cors_origins = ["*"]', 1, "gateway.cors_origins is a list; expected"),
         ("gateway.keepalive_s = 0.01", 1, "gateway.keepalive_s is 0.01; expected a number of sec"),
         ("[engines]\nttl_s = nan", 2, "engines.ttl_s is nan; expected a number of seconds, 0 for"),
         ("strict_plugins = 1", 1, "strict_plugins is 1; expected true or false"),

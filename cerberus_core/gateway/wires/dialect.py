@@ -62,13 +62,9 @@ class Responses(OpenAI):
 
 
 OPENAI = OpenAI()
-_OF: dict[str, Dialect] = {
-    "/v1/messages": Messages(),
-    "/v1/messages/count_tokens": Messages(),
-    "/v1/responses": Responses(),
-}
+_OF: dict[str, Dialect] = {"messages": Messages(), "responses": Responses()}
 
 
 def dialect_of(path: str) -> Dialect:
-    """The one of a client that asks at `path`."""
-    return _OF.get(path, OPENAI)
+    """The one of a client that asks at `path`, which needn't exist."""
+    return _OF.get(path.removeprefix("/v1/").partition("/")[0], OPENAI)

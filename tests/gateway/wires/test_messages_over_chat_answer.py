@@ -33,7 +33,7 @@ def test_a_text() -> None:
     given["usage"] = {**USAGE, "prompt_tokens_details": {"cached_tokens": 3}}
     before = copy.deepcopy(given)
     assert answer(given, ASKED) == {
-        "id": "msg_1",
+        "id": "msg_r1",
         "type": "message",
         "role": "assistant",
         "model": "up/m",
@@ -104,13 +104,13 @@ def test_why_it_ended(given: dict[str, Any], reason: str) -> None:
 
 def test_a_call_without_an_id_gets_one() -> None:
     out = answer(body("tool_calls", tool_calls=[call("{}", id=None), call("{}", id="")]), ASKED)
-    assert [block["id"] for block in out["content"]] == ["toolu_1_0", "toolu_1_1"]
+    assert [block["id"] for block in out["content"]] == ["toolu_r1_0", "toolu_r1_1"]
 
 
 def test_a_call_in_the_text_is_one_where_that_is_wanted() -> None:
     given = body("stop", content='Now.\n```json\n{"name": "f", "arguments": {"a": 1}}\n```')
     out = answer(given, Asked(model="m", text_calls=frozenset({"f"})))
-    assert out["content"] == [{"type": "text", "text": "Now."}, use("toolu_1_0", a=1)]
+    assert out["content"] == [{"type": "text", "text": "Now."}, use("toolu_0_0", a=1)]
     assert out["stop_reason"] == "tool_use"
     assert answer(given, ASKED)["content"][0]["text"].endswith("```")
 

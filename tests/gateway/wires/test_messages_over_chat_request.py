@@ -145,6 +145,11 @@ def test_g31_a_system_message_in_the_middle_stays_there_as_the_users_words() -> 
     }
 
 
+def test_a_users_id_as_long_as_claude_codes_is_left_out() -> None:
+    for length, kept in ((64, True), (65, False), (155, False)):
+        assert ("user" in request(asked(metadata={"user_id": "u" * length}))) is kept
+
+
 @pytest.mark.parametrize("role", ["system", "developer"])
 @pytest.mark.parametrize("system", [None, "Top.", [text("Top."), {**text("More."), **CACHE}]])
 def test_g31_there_is_one_system_message_and_it_is_first(role: str, system: Any) -> None:

@@ -48,7 +48,7 @@ def test_a_text_is_one_block_with_usage_and_figures_at_the_end() -> None:
         "message_stop",
     ]
     assert message_of(events) == {
-        "id": "msg_1",
+        "id": "msg_r1",
         "type": "message",
         "role": "assistant",
         "model": "up/m",
@@ -361,6 +361,15 @@ def test_whatever_says_more_than_text_goes_the_long_way(more: dict[str, Any]) ->
     assert stream.quick(event(more)) is None
 
 
+def test_answers_of_a_backend_that_gives_all_one_id_are_told_apart() -> None:
+    parts = chat_stream({"content": "a"})
+    ids = [
+        message_of(translated(parts, Asked(model="m", request_id=request))[0])["id"]
+        for request in ("r1", "r2")
+    ]
+    assert ids == ["msg_r1", "msg_r2"], "Claude Code joins messages of one id"
+
+
 def test_calls_written_into_the_text_are_calls_where_that_is_wanted() -> None:
     words = ["I look.\n", '{"name": "re', 'ad", "arguments": {"path"', ': "a"}}\n']
     parts = chat_stream(*({"content": word} for word in words))
@@ -368,7 +377,7 @@ def test_calls_written_into_the_text_are_calls_where_that_is_wanted() -> None:
     message = message_of(events)
     assert message["content"] == [
         {"type": "text", "text": "I look.\n"},
-        {"type": "tool_use", "id": "toolu_1_0", "name": "read", "input": '{"path":"a"}'},
+        {"type": "tool_use", "id": "toolu_0_0", "name": "read", "input": '{"path":"a"}'},
     ]
     assert message["stop_reason"] == "tool_use"
     assert facts.pieces == 4

@@ -31,7 +31,7 @@ def answer(body: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamFailed(f"{asked.model} answered without a message")
-    id = message_id(body.get("id"), asked)
+    id = message_id(asked)
     reason = choice.get("finish_reason")
     thought, text = spoken(message.get("content"))
     refusal = string(message.get("refusal"))

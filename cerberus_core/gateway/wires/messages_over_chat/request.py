@@ -54,6 +54,8 @@ _DROPPED = {
     "top_logprobs",
 }
 _ANSWER = "answer"
+USER_LIMIT = 64
+"""Providers refuse a `user` that is longer; Claude Code's `user_id` is."""
 
 
 def request(fields: Mapping[str, Any], target: Target = OPEN) -> dict[str, Any]:
@@ -78,8 +80,8 @@ def request(fields: Mapping[str, Any], target: Target = OPEN) -> dict[str, Any]:
     metadata = fields.get("metadata")
     if metadata is not None:
         user = expect.mapping(metadata, "metadata").get("user_id")
-        if user is not None:
-            out["user"] = expect.string(user, "metadata.user_id")
+        if user is not None and len(expect.string(user, "metadata.user_id")) <= USER_LIMIT:
+            out["user"] = user
     if not target.strict:
         left = fields.keys() - _TRANSLATED - _DROPPED - {"mcp_servers"}
         for key in sorted(left):

@@ -66,7 +66,8 @@ class MessagesOverChat:
         self._now = now
         self._splitter = sse.Splitter()
         self._out: list[bytes] = []
-        self._id: str | None = None
+        self._id = message_id(asked)
+        self._begun = False
         self._blocks = 0
         self._open = ""
         """The kind of block that takes text now: text, thinking, or "" for none."""
@@ -132,7 +133,7 @@ class MessagesOverChat:
 
     def tail(self, extra: dict[str, Any]) -> bytes:
         """The end of a good answer. `extra` is what stands in `usage.cerberus`."""
-        self._begin(None)
+        self._begin()
         self._end_reader()
         self._close_text()
         for call in self._calls.all:
@@ -193,7 +194,7 @@ class MessagesOverChat:
             return
         if event.get("error") is not None:
             raise UpstreamError(_encode(event["error"]))
-        self._begin(event.get("id"))
+        self._begin()
         for key, take in (
             ("usage", self._facts.take_usage),
             ("timings", self._facts.take_timings),
@@ -269,7 +270,7 @@ class MessagesOverChat:
             self._end_reader(calls=False)
             self._close_text()
             self._close_complete()
-            id = call.id or call_id(None, self._id or "", call.number)
+            id = call.id or call_id(None, self._id, call.number)
             call.block = self._start({"type": "tool_use", "id": id, "name": call.name, "input": {}})
         if call.sent < len(call.pieces):
             self._arguments(call.block, "".join(call.pieces[call.sent :]))
@@ -316,10 +317,10 @@ class MessagesOverChat:
 
     # Events.
 
-    def _begin(self, id: Any) -> None:
-        if self._id is not None:
+    def _begin(self) -> None:
+        if self._begun:
             return
-        self._id = message_id(id, self._asked)
+        self._begun = True
         message: dict[str, Any] = {
             "id": self._id,
             "type": "message",

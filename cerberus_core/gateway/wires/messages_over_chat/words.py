@@ -16,17 +16,16 @@ class Asked:
 
     model: str
     """The model's public name."""
-    request_id: str = ""
-    """Names the message where the backend gives it no id."""
+    request_id: str = "0"
+    """Names the message: some backends give all of theirs one id, and who keeps a conversation
+    joins messages of one id."""
     stop_sequences: tuple[str, ...] = ()
     text_calls: frozenset[str] = frozenset()
     """Tools whose calls may stand as JSON in the text, for models that write them so."""
 
 
-def message_id(given: Any, asked: Asked) -> str:
-    """A message's id, made of the backend's."""
-    name = given if isinstance(given, str) and given else asked.request_id or "0"
-    return "msg_" + name.removeprefix("chatcmpl-").removeprefix("msg_")
+def message_id(asked: Asked) -> str:
+    return f"msg_{asked.request_id}"
 
 
 def call_id(given: Any, message: str, number: int) -> str:
