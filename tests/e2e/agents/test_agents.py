@@ -118,7 +118,7 @@ async def test_codex_edits_a_file_over_responses(
 async def test_claude_code_has_an_answer_of_the_embedded_engine(
     start_box: StartBox, engine_config: str, claude_code: Path, run_agent: RunAgent
 ) -> None:
-    few = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "64", "CLAUDE_CODE_MAX_RETRIES": "0"}
+    few = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32", "CLAUDE_CODE_MAX_RETRIES": "0"}
     async with start_box(engine_config.replace("context = 1024", "context = 4096")) as box:
         block = documented("Claude Code", "sh", url=box.url, model=MODEL)
         ended = await run_agent(
