@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from cerberus_core.config import Current, Follow, Loaded, content, load
+from cerberus_core.config import Config, Current, Follow, Loaded, content, load
 from cerberus_core.config.follow import GONE_S, MOST_S, QUIET_S
 from cerberus_core.config.watch import Watch, folders_of
 from cerberus_core.errors import ConfigError
@@ -381,3 +381,34 @@ async def test_a_fault_of_ours_in_a_reload_ends_nothing(folders: Folders) -> Non
         await saved_by_hand(box, ttl(3))
         await box.saved()
         assert box.ttl_s == 3
+
+
+async def test_every_room_hears_of_other_settings(folders: Folders) -> None:
+    box, heard = await boxed(folders), list[str]()
+    for room in ("first", "second"):
+        box.current.follow(lambda config, room=room: heard.append(room))  # type: ignore[misc]
+    await anyio.to_thread.run_sync(put, box.file, ttl(5))
+    await box.current.reload()
+    assert heard == ["first", "second"]
+
+
+async def test_of_two_reloads_the_one_that_read_later_counts(folders: Folders) -> None:
+    box = await boxed(folders)
+    preparing, go = asyncio.Event(), asyncio.Event()
+
+    async def prepare(config: Config) -> Callable[[], None]:
+        if config.engines.ttl_s == 5:
+            preparing.set()
+            await go.wait()
+        return lambda: None
+
+    box.current.follow_plugins(tuple, prepare)
+    await anyio.to_thread.run_sync(put, box.file, ttl(5))
+    first = asyncio.create_task(box.current.reload())
+    await preparing.wait()
+    await anyio.to_thread.run_sync(put, box.file, ttl(6))
+    second = asyncio.create_task(box.current.reload())
+    await asyncio.wait((second,), timeout=0.1)  # it has to wait for the first
+    go.set()
+    await asyncio.gather(first, second)
+    assert box.ttl_s == 6
