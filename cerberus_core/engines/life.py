@@ -36,8 +36,9 @@ from .residency import Footprint, Resident
 STABLE_S = 60.0
 """An engine that lived this long, in seconds, starts with a clean slate when it is lost."""
 
-STALL_S = 900.0
-"""A load that shows no sign of life for so long is broken off."""
+STALL_S = 3600.0
+"""A load that shows no sign of life for so long is broken off: a server that hangs. Slow disks
+and large models take their time, and most servers tell nothing meanwhile."""
 STOP_LIMIT_S = 20.0
 """How long the end of the daemon waits for a model to leave."""
 STAYS_S = 60.0

@@ -125,7 +125,7 @@ async def test_a_load_that_somebody_waits_for_is_waited_for_and_a_stalled_one_en
         await clock.advance(60)
         assert not other.done()
         await clock.advance(STALL_S)
-        with pytest.raises(LoadFailed, match="no sign of life for 900 s"):
+        with pytest.raises(LoadFailed, match="no sign of life for 3600 s"):
             await patient
         (await soon(clock, other)).release()
 
