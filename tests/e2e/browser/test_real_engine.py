@@ -149,7 +149,8 @@ def test_a_second_tab_sees_the_same_by_events_alone(
     expect(second.get_by_role("list", name="Running")).to_have_count(0)
     second.get_by_role("button", name="Unload smol").click()
     expect(row(first, "smol")).to_have_attribute("data-state", "unloaded")
-    assert len(here.asked("/api/models")) == asked
+    # What fits has no events: each tab reads it once things have come to rest, not with each event.
+    assert len(here.asked("/api/models")) - asked <= 6
 
 
 def test_a_killed_engine_is_an_error_at_its_place_and_trying_again_helps(

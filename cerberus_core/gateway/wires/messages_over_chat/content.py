@@ -48,7 +48,7 @@ def block_parts(block: dict[str, Any], path: str, target: Target) -> list[Part]:
         return [text_part(f"The tool {name} is at hand.")]
     raise Unsupported(
         f"`{path}.type`: {kind!r} can't be given to this model",
-        hint="text, image, document (of text), tool_use and tool_result can.",
+        hint="These can: text, image, document (of text), tool_use and tool_result.",
     )
 
 
