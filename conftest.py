@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 BUDGETS_S = {
-    "tests/e2e": 400.0,
+    "tests/e2e": 700.0,
     "tests/gateway": 200.0,
     "tests/packaging": 120.0,
     "tests/cli": 240.0,
