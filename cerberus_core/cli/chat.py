@@ -190,7 +190,7 @@ def _speed(usage: dict[str, Any]) -> str:
         facts.append(f"{figure(own['tok_per_sec'])} tok/s")
     if own.get("ttft_ms") is not None:
         facts.append(f"first token {own['ttft_ms']} ms")
-    if own.get("queue_ms"):
+    if (own.get("queue_ms") or 0) >= 100:  # less is no wait that anybody felt
         facts.append(f"waited {own['queue_ms'] / 1000:.1f} s")
     if own.get("load_ms"):
         facts.append(f"loaded in {own['load_ms'] / 1000:.1f} s")

@@ -22,7 +22,7 @@ export function statsLine(usage: Usage | null, watched: Watched): string[] {
   parts.push(
     total != null ? duration(total) : duration(watched.endedAt - watched.sentAt, true),
   );
-  if (receipt?.queue_ms != null) parts.push(text.chat.waited(duration(receipt.queue_ms)));
+  if ((receipt?.queue_ms ?? 0) >= 100) parts.push(text.chat.waited(duration(receipt?.queue_ms)));
   if (receipt?.load_ms != null) parts.push(text.chat.loadedIn(duration(receipt.load_ms)));
   const estimate = receipt?.energy === "estimated";
   if (receipt?.energy_j != null) parts.push(energy(receipt.energy_j, estimate));
