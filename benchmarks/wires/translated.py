@@ -1,4 +1,4 @@
-"""python -m benchmarks.wires.translated: CPU for each chunk of a paced stream, by wire, on this machine.
+"""python -m benchmarks.wires.translated: CPU for each chunk of a paced stream, by wire.
 
 A chunk is one token, fed alone, as a network brings it. `untouched` is what the gateway
 does where client and backend speak the same.
