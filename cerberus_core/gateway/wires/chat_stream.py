@@ -17,6 +17,7 @@ from cerberus_core.gateway.stream import DONE, UpstreamError
 from .chat_events import NULL, decoded, json_of, text_of, value_of
 from .chat_over_messages import Asked, finish_of, is_signed, usage_of
 from .check import as_json
+from .eventwise import Eventwise
 
 MAX_CALLS = 4096
 
@@ -60,14 +61,14 @@ class _Block:
         self.thinking: list[str] = []
 
 
-class ChatStream:
+class ChatStream(Eventwise):
     """The interface of `OpenAIStream`, from a backend that speaks Messages."""
 
     def __init__(self, facts: Facts, asked: Asked, *, now: Callable[[], float]) -> None:
+        super().__init__()
         self._facts = facts
         self._asked = asked
         self._now = now
-        self._splitter = sse.Splitter()
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
         self._calls = 0
@@ -78,30 +79,8 @@ class ChatStream:
             '"choices":[{"index":0,"delta":'
         ).encode()
         self._quick_pieces = 0
-        self.done = False
-        """`message_stop` has come: nothing after it matters."""
         self.finished = False
         """The model has told why it ended."""
-        self.before_error = b""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What to send on for `chunk`. Raises `UpstreamError`, `sse.TooLong`.
-
-        On an error, whatever stood before it in the chunk is in `self.before_error`.
-        """
-        events = self._splitter.feed(chunk)
-        if not events:
-            return b""
-        out: list[bytes] = []
-        try:
-            for block in sse.blocks(events):
-                if self.done:
-                    break
-                out.append(self._take(block))
-        except UpstreamError:
-            self.before_error = b"".join(out)
-            raise
-        return b"".join(out)
 
     def quick(self, chunk: bytes) -> bytes | None:
         """What to send on if `chunk` is whole events of text that goes on.

@@ -15,6 +15,7 @@ from cerberus_core.gateway import sse
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.stream import UpstreamError
 
+from .eventwise import Eventwise
 from .messages import take_usage
 
 _encode = msgspec.json.Encoder().encode
@@ -27,21 +28,17 @@ _Fields = dict[str, Raw]
 _NULL = Raw(b"null")
 
 
-class MessagesStream:
+class MessagesStream(Eventwise):
     """One streamed answer of /v1/messages. The interface is `OpenAIStream`'s."""
 
     def __init__(self, facts: Facts, *, public_model: str | None, now: Callable[[], float]) -> None:
         """`public_model`: the name to put in `message_start`; None if it is there already."""
+        super().__init__()
         self._facts = facts
         self._model = public_model
         self._now = now
-        self._splitter = sse.Splitter()
         self._last_delta: _Fields | None = None
         self._told_stop = False
-        self.done = False
-        """`message_stop` has come: nothing after it matters."""
-
-    before_error = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """What to send on for `chunk`. Raises `UpstreamError`, `sse.TooLong`.
@@ -54,16 +51,7 @@ class MessagesStream:
         if self._count(events):
             self.passed()
             return events
-        out: list[bytes] = []
-        for block in sse.blocks(events):
-            if self.done:
-                break
-            try:
-                out.append(self._take(block))
-            except UpstreamError:
-                self.before_error = b"".join(out)
-                raise
-        return b"".join(out)
+        return self._each(events)
 
     def quick(self, chunk: bytes) -> bytes | None:
         """What to send on if `chunk` is whole events that need no hand.

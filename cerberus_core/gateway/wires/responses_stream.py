@@ -14,44 +14,23 @@ from cerberus_core.gateway.stream import UpstreamError
 
 from . import chat_events
 from .chat_events import Choice, Chunk, is_something, text_of, value_of
+from .eventwise import Eventwise
 from .responses import Asked, usage_of
 from .responses_events import Writer
 
 
-class ResponsesStream:
+class ResponsesStream(Eventwise):
     """The interface of `OpenAIStream`, for clients of /v1/responses."""
 
     def __init__(self, facts: Facts, asked: Asked, *, now: Callable[[], float]) -> None:
+        super().__init__()
         self._facts = facts
         self._writer = Writer(asked)
         self._now = now
-        self._splitter = sse.Splitter()
         self._usage: Mapping[str, Any] | None = None
         self._texts: list[bytes] = []
-        self.done = False
-        """`[DONE]` has come: nothing after it matters."""
         self.finished = False
         """The model has told why it ended."""
-        self.before_error = b""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What to send on for `chunk`. Raises `UpstreamError`, `sse.TooLong`.
-
-        On an error, whatever stood before it in the chunk is in `self.before_error`.
-        """
-        events = self._splitter.feed(chunk)
-        if not events:
-            return b""
-        out: list[bytes] = []
-        try:
-            for block in sse.blocks(events):
-                if self.done:
-                    break
-                out.append(self._take(block))
-        except UpstreamError:
-            self.before_error = b"".join(out)
-            raise
-        return b"".join(out)
 
     def quick(self, chunk: bytes) -> bytes | None:
         """What to send on if `chunk` is whole events of text that goes on as it did.
