@@ -229,6 +229,8 @@ def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
     nothing that serves it.
     """
     wire = PATHS[parsed.path]
+    if wire == "responses":
+        responses.refuse_state(parsed.decoded())  # also where the endpoint would keep answers
     if wire in endpoint.wires:
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
     for between in endpoint.wires & _OVER.get(wire, {}).keys():

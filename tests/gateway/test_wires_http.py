@@ -226,6 +226,17 @@ async def test_refusals_are_in_the_clients_own_words(
 
 @OPENAI
 @pytest.mark.wire("messages", "pings in a silent stream")
+async def test_what_would_need_answers_to_be_kept_is_refused_whatever_the_endpoint_speaks(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    async with start_box(endpoint(upstream, more='wires = ["responses"]')) as box:
+        for wish in ({"store": True}, {"previous_response_id": "resp_1"}):
+            asked = {"model": "up/m", "input": "hi", **wish}
+            answer = await box.http.post("/v1/responses", json=asked)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "stateless")
+    assert upstream.requests == []
+
+
 async def test_g17_a_silent_messages_stream_carries_pings(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
