@@ -141,12 +141,14 @@ class Attempt:
         while not stream.done:
             wait = keepalive_s if client.started else client.hold_left()
             since = max(quiet_since, self._facts.last_at or 0.0)
-            chunk = await read(min(wait, self._silence_left(since)))
+            left = self._silence_left(since)
+            chunk = await read(min(wait, left))
             if chunk is None:
                 # Pieces may have gone straight through meanwhile.
                 if self._silence_left(max(since, self._facts.last_at or 0.0)) <= LEAST_S:
                     raise self._reading.silent()
-                await client.sign(KEEP_ALIVE)
+                if left >= wait:  # else the limit was looked at, too early: timers are coarse
+                    await client.sign(KEEP_ALIVE)
                 continue
             if not chunk:
                 break

@@ -1,6 +1,7 @@
 """Field reports on streams (G01 to G08, G14, G17, G18): each through the whole daemon."""
 
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import openai
 import pytest
 
+from cerberus_core.platform import SystemClock
 from cerberus_core.testing import Reply, ScriptedServer
 from cerberus_core.testing.scripted import (
     CLOSE,
@@ -401,6 +403,25 @@ async def test_g05_a_done_without_a_finish_is_cut_off(
     else:
         assert (answer.status_code, answer.json()["error"]["code"]) == (502, "answer_cut_off")
     assert "cut off" in ((await box.record()).error or "")
+
+
+class Slow(SystemClock):
+    """Runs behind the loop's timers, which ring early by its measure."""
+
+    def monotonic(self) -> float:
+        return time.monotonic() * 0.95
+
+
+async def test_g18_a_timer_that_rings_early_is_no_sign_of_life(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    gateway = "[gateway]\nsilence_s = 0.2\nhold_s = 60\n"
+    async with start_box(endpoint(upstream) + gateway, clock=Slow()) as box:
+        upstream.reply = Reply.stream([Wait()])
+        with anyio.fail_after(10):
+            answer = await box.http.post("/v1/chat/completions", json={**ASK, "stream": True})
+        assert answer.status_code == 502, answer.text
+        assert answer.json()["error"]["code"] == "upstream_silent"
 
 
 @pytest.mark.parametrize("stream", [True, False])
