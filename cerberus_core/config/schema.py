@@ -136,6 +136,8 @@ class ModelSettings:
     """Parameters of a request, such as temperature, where it does not name them itself."""
     forced: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
     """Parameters that every request to it has, whatever it says."""
+    text_calls: bool = False
+    """Tool calls that it writes into its text are told as calls."""
     fallbacks: list[str] = attrs.field(
         factory=list, validator=rules.texts('a list of models, such as ["ollama/qwen3:4b"]')
     )

@@ -41,6 +41,8 @@ class ModelPolicy:
     """Parameters of requests that don't name them."""
     forced: Mapping[str, Any] = attrs.field(factory=dict)
     """Parameters of all requests."""
+    text_calls: bool = False
+    """Tool calls stand in its text."""
     fallbacks: tuple[str, ...] = ()
     """Who answers where it can't."""
     patience_s: float | None = None
@@ -87,6 +89,7 @@ def policies_of(config: Config) -> Policies:
                 exclusive=model.exclusive,
                 defaults=model.defaults,
                 forced=model.forced,
+                text_calls=model.text_calls,
                 fallbacks=tuple(model.fallbacks),
                 patience_s=model.patience_s,
                 oversize=model.oversize,

@@ -201,7 +201,12 @@ class Relay:
 
     def _asker(self, lease: Lease) -> Asker:
         live = self._live
-        return Asker(request_id=live.id, model=lease.model.id, unix=int(live.time.timestamp()))
+        return Asker(
+            request_id=live.id,
+            model=lease.model.id,
+            unix=int(live.time.timestamp()),
+            text_calls=lease.text_calls,
+        )
 
     def _figures(self) -> dict[str, Any]:
         """What stands in `usage.cerberus`: the figures so far."""

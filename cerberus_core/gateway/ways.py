@@ -10,6 +10,7 @@ from cerberus_core.errors import CerberusError, Unsupported, UpstreamFailed
 from cerberus_core.values import Endpoint, Wire
 
 from . import body
+from .client import Voice
 from .facts import Facts
 from .request import Parameters, Parsed, with_parameters
 from .stream import OpenAIStream
@@ -21,6 +22,7 @@ from .wires import (
     responses,
     responses_over_chat,
     responses_over_messages,
+    text_calls,
 )
 from .wires.chat_stream import ChatStream
 from .wires.messages_stream import MessagesStream
@@ -70,6 +72,10 @@ class Way(Protocol):
     can_stream: bool
     """Whether the endpoint can be asked for a stream here."""
 
+    def fields(self) -> Mapping[str, Any]:
+        """The request in the endpoint's words, without what `body` adds. Raises `BadRequest`."""
+        ...
+
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         """The request in the endpoint's words. Raises `BadRequest`, `Unsupported`."""
         ...
@@ -106,6 +112,9 @@ class Straight:
         self.path = parsed.path
         self.can_stream = parsed.path not in ("/v1/embeddings", "/v1/rerank")
         self._parsed = parsed
+
+    def fields(self) -> Mapping[str, Any]:
+        return self._parsed.decoded()
 
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         return self._parsed.body_for(model, stream=stream, parameters=parameters)
@@ -164,6 +173,9 @@ class Translated:
         self._stream = stream
         self._asks_usage = asks_usage
 
+    def fields(self) -> Mapping[str, Any]:
+        return self._request
+
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         asked = with_parameters(self._request, parameters) | {"model": model, "stream": stream}
         if stream and self._asks_usage:
@@ -214,6 +226,29 @@ class StraightMessages(Straight):
         return body.finish(fields, public_model=name, extra=extra())
 
 
+class WithTextCalls:
+    """Before a way that asks for a chat: calls that stand in the answer's text are calls."""
+
+    def __init__(self, way: Way, tools: frozenset[str], request_id: str) -> None:
+        self.path = way.path
+        self.refusals_pass = way.refusals_pass
+        self.can_stream = way.can_stream
+        self.fields = way.fields
+        self.body = way.body
+        self._way = way
+        self._tools = tools
+        self._request_id = request_id
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        inner = self._way.stream(facts, public_model=public_model, renamed=renamed, now=now)
+        voiced = isinstance(inner, Voice)
+        kind = text_calls.VoicedTextCallsStream if voiced else text_calls.TextCallsStream
+        return kind(inner, facts, tools=self._tools, answer_id=self._request_id, now=now)
+
+    def whole(self, data: bytes, facts: Facts, **more: Any) -> bytes:
+        return self._way.whole(text_calls.whole(data, self._tools, self._request_id), facts, **more)
+
+
 @attrs.frozen(kw_only=True)
 class Asker:
     """What an answer of another wire is made with."""
@@ -222,6 +257,8 @@ class Asker:
     model: str
     """Its public name."""
     unix: int
+    text_calls: bool = False
+    """The model writes its tool calls into the text."""
 
 
 def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
@@ -231,6 +268,14 @@ def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
     wire = PATHS[parsed.path]
     if wire == "responses":
         responses.refuse_state(parsed.decoded())  # also where the endpoint would keep answers
+    way = _straight_or_translated(wire, parsed, endpoint, asker)
+    tools = frozenset[str]()
+    if asker.text_calls and way.path == "/v1/chat/completions":
+        tools = text_calls.offered(way.fields())
+    return WithTextCalls(way, tools, asker.request_id) if tools else way
+
+
+def _straight_or_translated(wire: Wire, parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
     if wire in endpoint.wires:
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
     for between in endpoint.wires & _OVER.get(wire, {}).keys():

@@ -16,18 +16,20 @@ TARGET = Path(__file__).resolve().parents[2] / "docs" / "wires.md"
 
 ROWS = {
     "chat": (
-        "whole", "a stream", "a tool call", "JSON by a schema", "a stop sequence", "an image",
-        "audio", "refusals in its words",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "JSON by a schema", "a stop sequence", "an image", "audio", "refusals in its words",
     ),
     "completions": ("whole", "a stream", "a stop sequence", "refused where it is not spoken"),
     "embeddings": ("vectors", "refused where there are none"),
     "rerank": ("documents by their scores", "refused where it is not spoken"),
     "messages": (
-        "whole", "a stream", "a tool call", "a stop sequence", "an image", "tokens counted",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "a stop sequence", "an image", "tokens counted",
         "pings in a silent stream", "refusals in its words", "errors in a stream",
     ),
     "responses": (
-        "whole", "a stream", "a tool call", "JSON by a schema", "an image",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "JSON by a schema", "an image",
         "refusals in its words", "errors in a stream",
     ),
     "models": ("the list", "one of them"),
