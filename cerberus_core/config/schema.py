@@ -118,6 +118,10 @@ class ModelSettings:
     """A small model that guesses ahead."""
     draft_tokens: int | None = attrs.field(default=None, validator=rules.count())
     """Tokens that it guesses at most at a time."""
+    chat_template: str | None = attrs.field(
+        default=None, validator=rules.text("the path of a file with a Jinja template")
+    )
+    """The template that makes a prompt of a chat, for the model's own."""
     extra_args: list[str] | None = attrs.field(
         default=None, validator=rules.texts('a list of arguments, such as ["--flag", "value"]')
     )

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import attrs
 import msgspec
+from msgspec import Raw
 
 from cerberus_core.errors import CerberusError, Unsupported, UpstreamFailed
 from cerberus_core.values import Endpoint, Wire
@@ -28,6 +29,7 @@ from .wires.chat_stream import ChatStream
 from .wires.messages_stream import MessagesStream
 from .wires.responses_over_messages import ResponsesOverMessagesStream
 from .wires.responses_stream import ResponsesStream
+from .wires.system_first import system_first
 
 PATHS: dict[str, Wire] = {
     "/v1/chat/completions": "chat",
@@ -276,11 +278,22 @@ def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
 
 
 def _straight_or_translated(wire: Wire, parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
+    if wire == "chat" and endpoint.system_first:
+        parsed = _system_first(parsed)
     if wire in endpoint.wires:
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
     for between in endpoint.wires & _OVER.get(wire, {}).keys():
         return _OVER[wire][between](parsed.decoded(), asker)
     raise no_way(parsed.path, asker.model, endpoint)
+
+
+def _system_first(parsed: Parsed) -> Parsed:
+    raw = parsed.fields["messages"]
+    if not any(role in bytes(raw) for role in (b'"system"', b'"developer"')):
+        return parsed
+    messages = parsed.decoded()["messages"]
+    ordered = Raw(_encode(system_first(messages)))
+    return attrs.evolve(parsed, fields={**parsed.fields, "messages": ordered})
 
 
 def no_way(path: str, model: str, endpoint: Endpoint) -> CerberusError:

@@ -78,6 +78,8 @@ class Endpoint:
     """Context in tokens for one request, where known."""
     wires: frozenset[Wire] = USUAL_WIRES
     """What can be asked of it; the gateway translates for clients that speak something else."""
+    system_first: bool = False
+    """A system message anywhere but at the beginning is refused there, or lost."""
     stream_to_cancel: bool = False
     """Always ask for a stream: the engine notices a client that left only while it streams,
     or its whole answers tell nothing of their speed. A whole answer is made of the pieces.
@@ -107,6 +109,8 @@ class LoadPlan:
     """The small model that guesses ahead: the name of another model of the same backend."""
     draft_tokens: int | None = None
     """Tokens that it guesses at most at a time."""
+    chat_template: str | None = None
+    """The file of the Jinja template that makes a prompt of a chat, for the model's own."""
     extra_args: tuple[str, ...] | None = None
     """More arguments for the engine, in its own words."""
 
