@@ -20,6 +20,7 @@ from .wires import (
     chat_over_messages,
     messages,
     messages_over_chat,
+    rerank,
     responses,
     responses_over_chat,
     responses_over_messages,
@@ -228,6 +229,35 @@ class StraightMessages(Straight):
         return body.finish(fields, public_model=name, extra=extra())
 
 
+class Reranked(Straight):
+    """The endpoint ranks; how it says so is made into one shape."""
+
+    def __init__(self, parsed: Parsed, model: str) -> None:
+        super().__init__(parsed)
+        self._asked = attrs.evolve(rerank.parse(parsed.decoded()), model=model)
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        try:
+            told = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise body.NotJson from None
+        if isinstance(told, dict) and told.get("error") is not None and "results" not in told:
+            raise UpstreamFailed(f"{public_model}: {message_of(_encode(told['error']))}")
+        ranked = rerank.answer(told, self._asked)
+        if ranked["usage"] is not None:
+            facts.take_usage(_encode(ranked["usage"]))
+            ranked["usage"]["cerberus"] = extra()
+        return _encode(ranked)
+
+
 class WithTextCalls:
     """Before a way that asks for a chat: calls that stand in the answer's text are calls."""
 
@@ -281,6 +311,8 @@ def _straight_or_translated(wire: Wire, parsed: Parsed, endpoint: Endpoint, aske
     if wire == "chat" and endpoint.system_first:
         parsed = _system_first(parsed)
     if wire in endpoint.wires:
+        if wire == "rerank":
+            return Reranked(parsed, asker.model)
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
     for between in endpoint.wires & _OVER.get(wire, {}).keys():
         return _OVER[wire][between](parsed.decoded(), asker)

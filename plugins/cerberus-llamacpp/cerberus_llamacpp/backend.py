@@ -11,6 +11,7 @@ from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unava
 from cerberus_core.interfaces import Backend, PluginSetup
 from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
+    USUAL_WIRES,
     Availability,
     Endpoint,
     Estimate,
@@ -90,6 +91,7 @@ class LlamaCpp(Backend):
             headers=dict(engine.headers),
             backend=self.name,
             ctx=engine.ctx,
+            wires=USUAL_WIRES | {"rerank"} if "rerank" in model.capabilities else USUAL_WIRES,
             system_first=engine.system_first,
             stream_to_cancel=True,
         )

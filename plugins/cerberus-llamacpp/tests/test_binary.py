@@ -149,6 +149,15 @@ async def test_a_chat_template_that_can_not_be_read_starts_nothing(
     assert fake.calls == []
 
 
+async def test_a_model_that_ranks_is_asked_at_rerank(
+    make_backend: Make, fake: Fake, setup: Setup
+) -> None:
+    write_gguf(setup.models_dir / "rank.gguf", {**TINY, "llama.pooling_type": 4})
+    endpoint = await load(make_backend(engine="binary", binary=str(fake.program)))
+    assert "--reranking" in fake.calls[0]
+    assert "rerank" in endpoint.wires
+
+
 async def test_the_context_is_at_most_what_the_model_was_trained_for(
     backend: LlamaCpp, fake: Fake
 ) -> None:
