@@ -25,6 +25,7 @@ from .answers import JSON_TYPE, status_of
 from .clients import Clients
 from .facts import Facts
 from .live import Live, LiveRequests
+from .media import FORMS, parse_form
 from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
@@ -145,7 +146,7 @@ class Gateway:
         """Answer a POST to one of `REQUIRED` whose body is here. Raises only what is a bug."""
         who = _who(headers)
         try:
-            parsed = parse(path, body)
+            parsed = parse_form(path, headers, body) if path in FORMS else parse(path, body)
         except BadRequest as error:
             await sink.whole(400, [JSON_TYPE], dialect_of(path).error_body(error))
             return

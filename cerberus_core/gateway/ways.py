@@ -10,7 +10,7 @@ from msgspec import Raw
 from cerberus_core.errors import CerberusError, Unsupported, UpstreamFailed
 from cerberus_core.values import Endpoint, Wire
 
-from . import body
+from . import body, media
 from .client import Voice
 from .facts import Facts
 from .request import Parameters, Parsed, with_parameters
@@ -39,6 +39,11 @@ PATHS: dict[str, Wire] = {
     "/v1/rerank": "rerank",
     "/v1/messages": "messages",
     "/v1/responses": "responses",
+    "/v1/audio/speech": "speech",
+    "/v1/audio/transcriptions": "transcriptions",
+    "/v1/audio/translations": "translations",
+    "/v1/images/generations": "images",
+    "/v1/images/edits": "image_edits",
 }
 Now = Callable[[], float]
 _encode = msgspec.json.Encoder().encode
@@ -229,6 +234,16 @@ class StraightMessages(Straight):
         return body.finish(fields, public_model=name, extra=extra())
 
 
+class Media(Straight):
+    """Audio or images: what is answered is nothing to look into (`media_attempt.py`)."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        super().__init__(parsed)
+        self.content_type = "application/json"
+        if isinstance(parsed, media.Form):
+            self.content_type = parsed.content_type
+
+
 class Reranked(Straight):
     """The endpoint ranks; how it says so is made into one shape."""
 
@@ -311,6 +326,8 @@ def _straight_or_translated(wire: Wire, parsed: Parsed, endpoint: Endpoint, aske
     if wire == "chat" and endpoint.system_first:
         parsed = _system_first(parsed)
     if wire in endpoint.wires:
+        if parsed.path in media.PATHS:
+            return Media(parsed)
         if wire == "rerank":
             return Reranked(parsed, asker.model)
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)

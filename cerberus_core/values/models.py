@@ -6,9 +6,21 @@ from typing import Literal, get_args
 import attrs
 
 Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
-Wire = Literal["chat", "completions", "embeddings", "rerank", "messages", "responses"]
+Wire = Literal[
+    "chat",
+    "completions",
+    "embeddings",
+    "rerank",
+    "messages",
+    "responses",
+    "speech",
+    "transcriptions",
+    "translations",
+    "images",
+    "image_edits",
+]
 """What an endpoint speaks: OpenAI's Chat Completions, Completions, Embeddings and Responses, the
-rerank of llama.cpp and Jina, Anthropic's Messages."""
+rerank of llama.cpp and Jina, Anthropic's Messages; OpenAI's audio and images, each by itself."""
 WIRES: tuple[Wire, ...] = get_args(Wire)
 USUAL_WIRES: frozenset[Wire] = frozenset({"chat", "completions", "embeddings"})
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]

@@ -33,6 +33,10 @@ ROWS = {
         "refusals in its words", "errors in a stream",
     ),
     "models": ("the list", "one of them"),
+    "transcriptions": ("a text of a file", "a stream", "refused where it is not spoken"),
+    "translations": ("a text of a file",),
+    "speech": ("sound of a text", "refused where it is not spoken"),
+    "images": ("a picture of words", "a picture of a picture", "refused where it is not spoken"),
 }  # fmt: skip
 PATHS = {
     "chat": "Chat Completions",
@@ -42,6 +46,10 @@ PATHS = {
     "messages": "Anthropic Messages",
     "responses": "Responses",
     "models": "Models",
+    "transcriptions": "Transcriptions",
+    "translations": "Translations",
+    "speech": "Speech",
+    "images": "Images",
 }
 COLUMNS = {
     "llamacpp": "llamacpp, embedded engine",
@@ -57,7 +65,8 @@ TEXT = """# Wires
 
 What a client may speak, and with what behind Cerberus a test has proven it. A client of any row
 reaches any backend that answers chats: where the backend doesn't speak its wire, Cerberus
-translates. `scripts/lib/wires_table.py` fills the cells from a test run.
+translates; audio and images pass to endpoints that name them in their `wires`, and are proven on
+the scripted server alone. `scripts/lib/wires_table.py` fills the cells from a test run.
 
 `{passed}`: on a real engine. `{scripted}`: on a program of the tests alone, which stands for such a
 backend. {failed}: in that run. Blank: no test of it ran.
