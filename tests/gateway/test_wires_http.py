@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from cerberus_core.testing import Received, Reply, ScriptedServer
-from cerberus_core.testing.scripted import DONE, Wait, chunk, sse
+from cerberus_core.testing.scripted import DONE, RESET, Wait, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
 
 pytestmark = pytest.mark.anyio
@@ -295,3 +295,46 @@ async def test_tokens_are_counted_without_loading(
         )
     assert 50 < told.input_tokens < 200
     assert upstream.requests == []
+
+
+@ANTHROPIC
+@pytest.mark.wire("messages", "tokens counted")
+async def test_tokens_are_counted_by_an_endpoint_that_speaks_messages(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    said: Any = [{"role": "user", "content": "How many are these? " * 20}]
+    upstream.reply = Reply.json({"input_tokens": 4321})
+    async with start_box(endpoint(upstream, more='wires = ["messages"]\n')) as box:
+        async with anthropic_client(box) as client:
+            told = await client.messages.count_tokens(model="up/m", messages=said)
+        assert told.input_tokens == 4321
+        [received] = upstream.requests
+        assert (received.path, received.json()["model"]) == ("/v1/messages/count_tokens", "m")
+        made = await box.http.post("/api/keys", json={"name": "k", "models": ["other/*"]})
+        refused = await box.http.post(
+            "/v1/messages/count_tokens",
+            json={"model": "up/m", "messages": said},
+            headers={"authorization": f"Bearer {made.json()['token']}"},
+        )
+        assert (refused.status_code, len(upstream.requests)) == (404, 1), "a key of other models"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply.json({"error": {"message": "none here"}}, status=404),
+        Reply.json({"input_tokens": "many"}),
+        Reply.json({"input_tokens": -1}),
+        Reply(parts=[b"no JSON"]),
+        Reply(parts=[RESET]),
+    ],
+)
+async def test_where_the_endpoint_does_not_count_it_is_estimated(
+    start_box: StartBox, upstream: ScriptedServer, reply: Reply
+) -> None:
+    upstream.reply = reply
+    async with start_box(endpoint(upstream, more='wires = ["messages"]\n')) as box:
+        asked = {"model": "up/m", "messages": [{"role": "user", "content": "word " * 100}]}
+        answer = await box.http.post("/v1/messages/count_tokens", json=asked)
+    assert 50 < answer.json()["input_tokens"] < 300
+    assert len(upstream.requests) >= 1
