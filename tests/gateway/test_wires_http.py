@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from cerberus_core.testing import Received, Reply, ScriptedServer
-from cerberus_core.testing.scripted import DONE, RESET, Wait, chunk, sse
+from cerberus_core.testing.scripted import DONE, RESET, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +225,6 @@ async def test_refusals_are_in_the_clients_own_words(
 
 
 @OPENAI
-@pytest.mark.wire("messages", "pings in a silent stream")
 async def test_what_would_need_answers_to_be_kept_is_refused_whatever_the_endpoint_speaks(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
@@ -235,26 +234,6 @@ async def test_what_would_need_answers_to_be_kept_is_refused_whatever_the_endpoi
             answer = await box.http.post("/v1/responses", json=asked)
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "stateless")
     assert upstream.requests == []
-
-
-async def test_g17_a_silent_messages_stream_carries_pings(
-    start_box: StartBox, upstream: ScriptedServer
-) -> None:
-    gate = Wait()
-    upstream.reply = Reply.stream(
-        [gate, sse(chunk({"content": "Hello"})), sse(chunk({}, finish="stop")), DONE]
-    )
-    gateway = "[gateway]\nhold_s = 0.01\nkeepalive_s = 0.1\n"
-    async with start_box(endpoint(upstream) + gateway) as box, anthropic_client(box) as client:
-        kinds = []
-        stream = await client.messages.create(
-            model="up/m", max_tokens=5, messages=[{"role": "user", "content": "x"}], stream=True
-        )
-        gate.go()
-        async for event in stream:
-            kinds.append(event.type)
-        assert kinds[0] == "message_start"
-        assert kinds[-1] == "message_stop"
 
 
 @OPENAI

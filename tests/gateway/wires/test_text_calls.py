@@ -63,6 +63,21 @@ def test_a_written_call_is_told_as_a_call_and_every_token_counted() -> None:
     assert facts.first_at == 1.0
 
 
+def test_a11_a_call_after_words_without_its_opening_tag_is_one() -> None:
+    words_before = "I look for it.\n\n"
+    text, [made], finish = told(translated(words(f"{words_before}{WRITTEN}\n</tool_call>"))[0])
+    assert (text, made["function"], finish) == (words_before, MADE, "tool_calls")
+    explained = f"Write:\n```xml\n{WRITTEN}\n</tool_call>\n```\nso."
+    assert told(translated(words(explained))[0]) == (explained, [], "stop")
+
+
+def test_a12_two_calls_a_letter_at_a_time_are_two_and_no_tag_is_shown() -> None:
+    both = f"<tool_call>\n{WRITTEN}\n</tool_call>\n" * 2
+    text, made, finish = told(translated(chat_stream(*({"content": c} for c in both)))[0])
+    assert (text, [call["function"] for call in made], finish) == ("", [MADE] * 2, "tool_calls")
+    assert len({call["id"] for call in made}) == 2
+
+
 def test_a_call_that_was_cut_off_for_its_length_stays_cut_off() -> None:
     assert told(translated(words(WRITTEN, finish="length"))[0])[2] == "length"
     text, calls, finish = told(translated(words(WRITTEN[:-6], finish="length"))[0])
