@@ -64,6 +64,9 @@ class Cycle(RequestResponseCycle):
     def forget(self) -> None:
         self.gone = None
 
+    def cut(self) -> None:
+        self.transport.close()
+
     def hung_up(self) -> None:
         """The connection is lost: tell whoever asked, once."""
         callback, self.gone = self.gone, None

@@ -42,6 +42,7 @@ _TUNED: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "tensor_split": (("-ts", "--tensor-split"), lambda v: [float(x) for x in v.split(",")]),
     "main_gpu": (("-mg", "--main-gpu"), int),
     "devices": (("-dev", "--device"), lambda v: v.split(",")),
+    "chat_template": (("--chat-template-file",), str),
     "draft_tokens": (("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), int),
 }
 """Settings of one model: their flags, and how their values are read."""

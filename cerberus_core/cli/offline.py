@@ -26,6 +26,7 @@ class Here:
 
     loaded: Loaded
     plugins: Plugins
+    folders: Folders
 
     @property
     def warnings(self) -> list[str]:
@@ -38,7 +39,7 @@ class Here:
         async with self._monitor(meters=False) as monitor:
             manager = Manager(
                 self.plugins.backends,
-                policies=policies_of(config),
+                policies=policies_of(config, self.folders.config),
                 clock=SystemClock(),
                 pools=Pools(monitor, config.engines.memory_mib),
                 rules=RoomRules(max_loaded=config.engines.max_loaded),
@@ -77,7 +78,7 @@ def look_here(folders: Folders) -> Here:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     loaded = load(folders, os.environ)
     plugins = load_plugins(loaded.config, folders, core_version=cerberus_core.__version__)
-    return Here(loaded, plugins)
+    return Here(loaded, plugins, folders)
 
 
 def warn_all(lines: Sequence[str]) -> None:

@@ -56,17 +56,25 @@ def curl_line(told: dict[str, Any], url: str) -> str:
     import json
     import shlex
 
+    head = f'curl {url}{told["path"]} -H "Authorization: Bearer $(cerberus token)" '
+    if told["path"] in _FORMS:
+        model = shlex.quote(f"model={told['asked'] or told['model']}")
+        return f"{head}-F {model} -F {_FORMS[told['path']]}=@…"
     body = {"model": told["asked"] or told["model"], _CONTENT.get(told["path"], "messages"): "…"}
     if told["stream"]:
         body["stream"] = True
     text = shlex.quote(json.dumps(body, ensure_ascii=False))
-    return (
-        f'curl {url}{told["path"]} -H "Authorization: Bearer $(cerberus token)" '
-        f"-H 'Content-Type: application/json' -d {text}"
-    )
+    return f"{head}-H 'Content-Type: application/json' -d {text}"
 
 
+_FORMS = {
+    "/v1/audio/transcriptions": "file",
+    "/v1/audio/translations": "file",
+    "/v1/images/edits": "image",
+}
 _CONTENT = {
+    "/v1/audio/speech": "input",
+    "/v1/images/generations": "prompt",
     "/v1/completions": "prompt",
     "/v1/embeddings": "input",
     "/v1/responses": "input",

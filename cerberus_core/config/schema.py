@@ -118,6 +118,10 @@ class ModelSettings:
     """A small model that guesses ahead."""
     draft_tokens: int | None = attrs.field(default=None, validator=rules.count())
     """Tokens that it guesses at most at a time."""
+    chat_template: str | None = attrs.field(
+        default=None, validator=rules.text("the path of a file with a Jinja template")
+    )
+    """The template that makes a prompt of a chat, for the model's own."""
     extra_args: list[str] | None = attrs.field(
         default=None, validator=rules.texts('a list of arguments, such as ["--flag", "value"]')
     )
@@ -136,6 +140,8 @@ class ModelSettings:
     """Parameters of a request, such as temperature, where it does not name them itself."""
     forced: dict[str, Any] = attrs.field(factory=dict, validator=rules.parameters())
     """Parameters that every request to it has, whatever it says."""
+    text_calls: bool = False
+    """Tool calls that it writes into its text are told as calls."""
     fallbacks: list[str] = attrs.field(
         factory=list, validator=rules.texts('a list of models, such as ["ollama/qwen3:4b"]')
     )

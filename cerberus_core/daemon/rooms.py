@@ -53,7 +53,7 @@ async def running(
         )
         manager = Manager(
             plugins.backends,
-            policies=policies_of(config),
+            policies=policies_of(config, folders.config),
             clock=clock,
             changed=lambda model: bus.publish("model", model),
             list_ttl_s=config.engines.list_ttl_s,
@@ -78,7 +78,7 @@ async def running(
             active_s, idle_s = intervals_of(config)
             monitor.retune(active_interval_s=active_s, idle_interval_s=idle_s)
             manager.retune(
-                policies_of(config),
+                policies_of(config, folders.config),
                 rules_of(config),
                 memory_mib=config.engines.memory_mib,
                 list_ttl_s=config.engines.list_ttl_s,

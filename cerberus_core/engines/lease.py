@@ -48,6 +48,11 @@ class Lease:
         policy = self._life.policy
         return policy.defaults, policy.forced
 
+    @property
+    def text_calls(self) -> bool:
+        """Whether the model writes its tool calls into its text."""
+        return self._life.policy.text_calls
+
     def release(self) -> None:
         """Give it back; harmless twice."""
         if self._held:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from heapq import nlargest
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -41,6 +42,8 @@ class ModelPolicy:
     """Parameters of requests that don't name them."""
     forced: Mapping[str, Any] = attrs.field(factory=dict)
     """Parameters of all requests."""
+    text_calls: bool = False
+    """Tool calls stand in its text."""
     fallbacks: tuple[str, ...] = ()
     """Who answers where it can't."""
     patience_s: float | None = None
@@ -69,8 +72,8 @@ class Policies:
         )
 
 
-def policies_of(config: Config) -> Policies:
-    """What the settings say."""
+def policies_of(config: Config, folder: Path) -> Policies:
+    """What the settings say; paths of files in them begin at `folder`."""
     return Policies(
         default_ttl_s=config.engines.ttl_s,
         queue_limit=config.engines.queue_limit,
@@ -78,7 +81,7 @@ def policies_of(config: Config) -> Policies:
         models={
             model_id: ModelPolicy(
                 ttl_s=config.engines.ttl_s if model.ttl_s is None else model.ttl_s,
-                plan=plan_of(model),
+                plan=plan_of(model, folder),
                 concurrency=model.concurrency,
                 queue_limit=config.engines.queue_limit,
                 pinned=model.pinned,
@@ -87,6 +90,7 @@ def policies_of(config: Config) -> Policies:
                 exclusive=model.exclusive,
                 defaults=model.defaults,
                 forced=model.forced,
+                text_calls=model.text_calls,
                 fallbacks=tuple(model.fallbacks),
                 patience_s=model.patience_s,
                 oversize=model.oversize,
@@ -100,12 +104,14 @@ def policies_of(config: Config) -> Policies:
     )
 
 
-def plan_of(settings: ModelSettings) -> LoadPlan:
+def plan_of(settings: ModelSettings, folder: Path) -> LoadPlan:
     """How one model is to be loaded: the settings of the same names."""
     values: dict[str, Any] = {}
     for field in attrs.fields(LoadPlan):
         value = getattr(settings, field.name)
         values[field.name] = tuple(value) if isinstance(value, list) else value
+    if settings.chat_template is not None:
+        values["chat_template"] = str(folder / Path(settings.chat_template).expanduser())
     return LoadPlan(**values)
 
 

@@ -23,21 +23,22 @@ from cerberus_core.values import ModelInfo, Record, new_id
 from .admission import Admission, known_to, unknown_to_key
 from .answers import JSON_TYPE, status_of
 from .clients import Clients
+from .count import PATH as COUNT
+from .count import input_tokens
 from .facts import Facts
 from .live import Live, LiveRequests
+from .media import FORMS, parse_form
 from .options import Options
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
 from .sink import Header, Sink, sink_of
 from .wires.dialect import dialect_of
-from .wires.messages_over_chat import estimate_tokens
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
-COUNT = "/v1/messages/count_tokens"
 PRINCIPAL = "cerberus.principal"
 """Where the guard leaves in the scope who asks."""
 SESSION = b"x-cerberus-session"
@@ -145,12 +146,12 @@ class Gateway:
         """Answer a POST to one of `REQUIRED` whose body is here. Raises only what is a bug."""
         who = _who(headers)
         try:
-            parsed = parse(path, body)
+            parsed = parse_form(path, headers, body) if path in FORMS else parse(path, body)
         except BadRequest as error:
             await sink.whole(400, [JSON_TYPE], dialect_of(path).error_body(error))
             return
         if path == COUNT:
-            await self._count(parsed, sink)
+            await self._count(parsed, sink, principal)
             return
         facts = Facts()
         now = self._clock.now()
@@ -223,12 +224,15 @@ class Gateway:
 
         use.end(record.completion_tokens, settled)
 
-    async def _count(self, parsed: Parsed, sink: Sink) -> None:
-        """How long a Messages request would be: an estimate, for which nothing is loaded."""
+    async def _count(self, parsed: Parsed, sink: Sink, principal: Principal) -> None:
         dialect = dialect_of(COUNT)
         try:
-            await self._manager.model(parsed.model)
-            told = {"input_tokens": estimate_tokens(parsed.decoded())}
+            allowed = self._allowed(principal)
+            model = await known_to(principal, self._manager, parsed.model)
+            if not allowed(model):
+                raise unknown_to_key(parsed.model)
+            tokens = await input_tokens(parsed, model, self._manager, self._clients)
+            told = {"input_tokens": tokens}
         except CerberusError as error:
             await sink.whole(status_of(error), [JSON_TYPE], dialect.error_body(error))
             return

@@ -16,6 +16,7 @@ from .upstream_errors import KeptStatus, Refused
 from .wires.dialect import Dialect
 
 LEAST_S = 0.001
+EVENTS: Header = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
 @runtime_checkable
@@ -42,6 +43,9 @@ class Client:
         self.error: str | None = None
         self.voice: Voice | None = None
         """A stream whose errors and signs of life are events of its own, once it has begun."""
+        self.kind = EVENTS
+        self.cuts = False
+        """No words can stand in what was begun: it is cut off where it breaks."""
         self._sink = sink
         self._dialect = dialect
         self._live = live
@@ -49,11 +53,13 @@ class Client:
         self._clock = clock
         self._began = clock.monotonic()
 
-    async def whole(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+    async def whole(
+        self, status: int, headers: Sequence[Header], body: bytes, kind: Header = JSON_TYPE
+    ) -> None:
         """A whole answer."""
         self.status = status
         self.answered = True
-        await self._sink.whole(status, [JSON_TYPE, *headers, self._request_id()], body)
+        await self._sink.whole(status, [kind, *headers, self._request_id()], body)
 
     async def piece(self, data: bytes, *, more: bool = True) -> None:
         """A piece of a stream."""
@@ -68,6 +74,10 @@ class Client:
     async def fail(self, error: CerberusError) -> None:
         """An answer that is an error, or ends in one."""
         self.error = error.message
+        if self.started and self.cuts:
+            self._sink.forget()
+            self._sink.cut()
+            return
         if self.started:
             own = self.voice
             if own is None:
@@ -108,7 +118,7 @@ class Client:
             self.started = True
             self.status = 200
             headers: list[Header] = [
-                (b"content-type", b"text/event-stream; charset=utf-8"),
+                self.kind,
                 (b"cache-control", b"no-cache"),
                 (b"x-accel-buffering", b"no"),
                 self._request_id(),

@@ -15,7 +15,7 @@ OUTPUT = 1024
 MOST = 1 << 31
 
 _OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-_NO_OUTPUT = ("/v1/embeddings", "/v1/rerank")
+_NO_OUTPUT = ("/v1/embeddings", "/v1/rerank", "/v1/audio/", "/v1/images/")
 _BASE64 = b";base64,"
 _decode = msgspec.json.Decoder(int).decode
 
@@ -32,7 +32,7 @@ def expected(path: str, fields: Mapping[str, Raw], ctx: int | None) -> Expected:
     most = ctx or MOST
     prompt = sum(_tokens(raw) for raw in fields.values())
     output = 0
-    if path not in _NO_OUTPUT:
+    if not path.startswith(_NO_OUTPUT):
         asked = [n for name in _OUTPUT_FIELDS if (n := _number(fields.get(name))) is not None]
         output = min(max(asked, default=OUTPUT), most) * max(1, _number(fields.get("n")) or 1)
     return Expected(min(prompt, most), min(output, MOST))

@@ -22,11 +22,12 @@ from .attempt import Attempt
 from .client import LEAST_S, Client
 from .clients import Clients
 from .live import Live
+from .media_attempt import MediaAttempt
 from .options import Options
 from .request import Parsed
 from .route import TooSlow, gives_way, too_slow, waits
 from .sink import Sink
-from .ways import Asker, way_of
+from .ways import Asker, Media, way_of
 from .wires.dialect import dialect_of
 
 CLIENT_GONE = 499
@@ -157,7 +158,8 @@ class Relay:
             way = way_of(parsed, lease.endpoint, self._asker(lease))
             if self._energy is not None and lease.endpoint.local:
                 self.use = self._energy.begin(self._facts, lease.cards)
-            attempt = Attempt(
+            kind = MediaAttempt if isinstance(way, Media) else Attempt
+            attempt = kind(
                 lease,
                 way,
                 client,
@@ -201,7 +203,12 @@ class Relay:
 
     def _asker(self, lease: Lease) -> Asker:
         live = self._live
-        return Asker(request_id=live.id, model=lease.model.id, unix=int(live.time.timestamp()))
+        return Asker(
+            request_id=live.id,
+            model=lease.model.id,
+            unix=int(live.time.timestamp()),
+            text_calls=lease.text_calls,
+        )
 
     def _figures(self) -> dict[str, Any]:
         """What stands in `usage.cerberus`: the figures so far."""

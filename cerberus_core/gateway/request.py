@@ -32,6 +32,11 @@ REQUIRED = {
     "/v1/messages/count_tokens": "messages",
     "/v1/rerank": "query",
     "/v1/responses": "input",
+    "/v1/audio/speech": "input",
+    "/v1/audio/transcriptions": "file",
+    "/v1/audio/translations": "file",
+    "/v1/images/edits": "image",
+    "/v1/images/generations": "prompt",
 }
 """Each path and the field that it can't do without."""
 WHOLE = frozenset({"/v1/embeddings", "/v1/rerank", "/v1/messages/count_tokens"})

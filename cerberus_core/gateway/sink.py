@@ -40,6 +40,10 @@ class Sink(Protocol):
         """Don't call it any more."""
         ...
 
+    def cut(self) -> None:
+        """Hang up on an answer that was begun, so that nobody takes it for whole."""
+        ...
+
 
 class AsgiSink:
     """A `Sink` over plain ASGI. The request's body must have been read."""
@@ -75,6 +79,9 @@ class AsgiSink:
             self._timer.cancel()
         if self._waiting is not None:
             self._waiting.cancel()
+
+    def cut(self) -> None:
+        """A server hangs up by itself where an answer has no end."""
 
     def _watch(self) -> None:
         # The server's `receive` returns once more when the client hangs up.

@@ -5,11 +5,13 @@ from typing import Any, Protocol
 
 import attrs
 import msgspec
+from msgspec import Raw
 
 from cerberus_core.errors import CerberusError, Unsupported, UpstreamFailed
 from cerberus_core.values import Endpoint, Wire
 
-from . import body
+from . import body, media
+from .client import Voice
 from .facts import Facts
 from .request import Parameters, Parsed, with_parameters
 from .stream import OpenAIStream
@@ -18,14 +20,17 @@ from .wires import (
     chat_over_messages,
     messages,
     messages_over_chat,
+    rerank,
     responses,
     responses_over_chat,
     responses_over_messages,
+    text_calls,
 )
 from .wires.chat_stream import ChatStream
 from .wires.messages_stream import MessagesStream
 from .wires.responses_over_messages import ResponsesOverMessagesStream
 from .wires.responses_stream import ResponsesStream
+from .wires.system_first import system_first
 
 PATHS: dict[str, Wire] = {
     "/v1/chat/completions": "chat",
@@ -34,6 +39,11 @@ PATHS: dict[str, Wire] = {
     "/v1/rerank": "rerank",
     "/v1/messages": "messages",
     "/v1/responses": "responses",
+    "/v1/audio/speech": "speech",
+    "/v1/audio/transcriptions": "transcriptions",
+    "/v1/audio/translations": "translations",
+    "/v1/images/generations": "images",
+    "/v1/images/edits": "image_edits",
 }
 Now = Callable[[], float]
 _encode = msgspec.json.Encoder().encode
@@ -69,6 +79,10 @@ class Way(Protocol):
     """Whether a client understands the endpoint's refusals as they are."""
     can_stream: bool
     """Whether the endpoint can be asked for a stream here."""
+
+    def fields(self) -> Mapping[str, Any]:
+        """The request in the endpoint's words, without what `body` adds. Raises `BadRequest`."""
+        ...
 
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         """The request in the endpoint's words. Raises `BadRequest`, `Unsupported`."""
@@ -106,6 +120,9 @@ class Straight:
         self.path = parsed.path
         self.can_stream = parsed.path not in ("/v1/embeddings", "/v1/rerank")
         self._parsed = parsed
+
+    def fields(self) -> Mapping[str, Any]:
+        return self._parsed.decoded()
 
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         return self._parsed.body_for(model, stream=stream, parameters=parameters)
@@ -164,6 +181,9 @@ class Translated:
         self._stream = stream
         self._asks_usage = asks_usage
 
+    def fields(self) -> Mapping[str, Any]:
+        return self._request
+
     def body(self, model: str, *, stream: bool, parameters: Parameters) -> bytes:
         asked = with_parameters(self._request, parameters) | {"model": model, "stream": stream}
         if stream and self._asks_usage:
@@ -214,6 +234,68 @@ class StraightMessages(Straight):
         return body.finish(fields, public_model=name, extra=extra())
 
 
+class Media(Straight):
+    """Audio or images: what is answered is nothing to look into (`media_attempt.py`)."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        super().__init__(parsed)
+        self.content_type = "application/json"
+        if isinstance(parsed, media.Form):
+            self.content_type = parsed.content_type
+
+
+class Reranked(Straight):
+    """The endpoint ranks; how it says so is made into one shape."""
+
+    def __init__(self, parsed: Parsed, model: str) -> None:
+        super().__init__(parsed)
+        self._asked = attrs.evolve(rerank.parse(parsed.decoded()), model=model)
+
+    def whole(
+        self,
+        data: bytes,
+        facts: Facts,
+        *,
+        public_model: str,
+        renamed: bool,
+        extra: Callable[[], dict[str, Any]],
+    ) -> bytes:
+        try:
+            told = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise body.NotJson from None
+        if isinstance(told, dict) and told.get("error") is not None and "results" not in told:
+            raise UpstreamFailed(f"{public_model}: {message_of(_encode(told['error']))}")
+        ranked = rerank.answer(told, self._asked)
+        if ranked["usage"] is not None:
+            facts.take_usage(_encode(ranked["usage"]))
+            ranked["usage"]["cerberus"] = extra()
+        return _encode(ranked)
+
+
+class WithTextCalls:
+    """Before a way that asks for a chat: calls that stand in the answer's text are calls."""
+
+    def __init__(self, way: Way, tools: frozenset[str], request_id: str) -> None:
+        self.path = way.path
+        self.refusals_pass = way.refusals_pass
+        self.can_stream = way.can_stream
+        self.fields = way.fields
+        self.body = way.body
+        self._way = way
+        self._tools = tools
+        self._request_id = request_id
+
+    def stream(self, facts: Facts, *, public_model: str, renamed: bool, now: Now) -> AnswerStream:
+        inner = self._way.stream(facts, public_model=public_model, renamed=renamed, now=now)
+        voiced = isinstance(inner, Voice)
+        kind = text_calls.VoicedTextCallsStream if voiced else text_calls.TextCallsStream
+        return kind(inner, facts, tools=self._tools, answer_id=self._request_id, now=now)
+
+    def whole(self, data: bytes, facts: Facts, **more: Any) -> bytes:
+        return self._way.whole(text_calls.whole(data, self._tools, self._request_id), facts, **more)
+
+
 @attrs.frozen(kw_only=True)
 class Asker:
     """What an answer of another wire is made with."""
@@ -222,6 +304,8 @@ class Asker:
     model: str
     """Its public name."""
     unix: int
+    text_calls: bool = False
+    """The model writes its tool calls into the text."""
 
 
 def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
@@ -231,11 +315,34 @@ def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
     wire = PATHS[parsed.path]
     if wire == "responses":
         responses.refuse_state(parsed.decoded())  # also where the endpoint would keep answers
+    way = _straight_or_translated(wire, parsed, endpoint, asker)
+    tools = frozenset[str]()
+    if asker.text_calls and way.path == "/v1/chat/completions":
+        tools = text_calls.offered(way.fields())
+    return WithTextCalls(way, tools, asker.request_id) if tools else way
+
+
+def _straight_or_translated(wire: Wire, parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
+    if wire == "chat" and endpoint.system_first:
+        parsed = _system_first(parsed)
     if wire in endpoint.wires:
+        if parsed.path in media.PATHS:
+            return Media(parsed)
+        if wire == "rerank":
+            return Reranked(parsed, asker.model)
         return StraightMessages(parsed) if wire == "messages" else Straight(parsed)
     for between in endpoint.wires & _OVER.get(wire, {}).keys():
         return _OVER[wire][between](parsed.decoded(), asker)
     raise no_way(parsed.path, asker.model, endpoint)
+
+
+def _system_first(parsed: Parsed) -> Parsed:
+    raw = parsed.fields["messages"]
+    if not any(role in bytes(raw) for role in (b'"system"', b'"developer"')):
+        return parsed
+    messages = parsed.decoded()["messages"]
+    ordered = Raw(_encode(system_first(messages)))
+    return attrs.evolve(parsed, fields={**parsed.fields, "messages": ordered})
 
 
 def no_way(path: str, model: str, endpoint: Endpoint) -> CerberusError:

@@ -6,9 +6,21 @@ from typing import Literal, get_args
 import attrs
 
 Capability = Literal["chat", "completion", "embed", "rerank", "vision"]
-Wire = Literal["chat", "completions", "embeddings", "rerank", "messages", "responses"]
+Wire = Literal[
+    "chat",
+    "completions",
+    "embeddings",
+    "rerank",
+    "messages",
+    "responses",
+    "speech",
+    "transcriptions",
+    "translations",
+    "images",
+    "image_edits",
+]
 """What an endpoint speaks: OpenAI's Chat Completions, Completions, Embeddings and Responses, the
-rerank of llama.cpp and Jina, Anthropic's Messages."""
+rerank of llama.cpp and Jina, Anthropic's Messages; OpenAI's audio and images, each by itself."""
 WIRES: tuple[Wire, ...] = get_args(Wire)
 USUAL_WIRES: frozenset[Wire] = frozenset({"chat", "completions", "embeddings"})
 ModelState = Literal["unloaded", "loading", "ready", "draining", "failed"]
@@ -78,6 +90,8 @@ class Endpoint:
     """Context in tokens for one request, where known."""
     wires: frozenset[Wire] = USUAL_WIRES
     """What can be asked of it; the gateway translates for clients that speak something else."""
+    system_first: bool = False
+    """A system message anywhere but at the beginning is refused there, or lost."""
     stream_to_cancel: bool = False
     """Always ask for a stream: the engine notices a client that left only while it streams,
     or its whole answers tell nothing of their speed. A whole answer is made of the pieces.
@@ -107,6 +121,8 @@ class LoadPlan:
     """The small model that guesses ahead: the name of another model of the same backend."""
     draft_tokens: int | None = None
     """Tokens that it guesses at most at a time."""
+    chat_template: str | None = None
+    """The file of the Jinja template that makes a prompt of a chat, for the model's own."""
     extra_args: tuple[str, ...] | None = None
     """More arguments for the engine, in its own words."""
 

@@ -16,21 +16,27 @@ TARGET = Path(__file__).resolve().parents[2] / "docs" / "wires.md"
 
 ROWS = {
     "chat": (
-        "whole", "a stream", "a tool call", "JSON by a schema", "a stop sequence", "an image",
-        "audio", "refusals in its words",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "JSON by a schema", "a stop sequence", "an image", "audio", "refusals in its words",
     ),
     "completions": ("whole", "a stream", "a stop sequence", "refused where it is not spoken"),
     "embeddings": ("vectors", "refused where there are none"),
     "rerank": ("documents by their scores", "refused where it is not spoken"),
     "messages": (
-        "whole", "a stream", "a tool call", "a stop sequence", "an image", "tokens counted",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "a stop sequence", "an image", "tokens counted",
         "pings in a silent stream", "refusals in its words", "errors in a stream",
     ),
     "responses": (
-        "whole", "a stream", "a tool call", "JSON by a schema", "an image",
+        "whole", "a stream", "a tool call", "a tool call written into the text",
+        "JSON by a schema", "an image",
         "refusals in its words", "errors in a stream",
     ),
     "models": ("the list", "one of them"),
+    "transcriptions": ("a text of a file", "a stream", "refused where it is not spoken"),
+    "translations": ("a text of a file",),
+    "speech": ("sound of a text", "refused where it is not spoken"),
+    "images": ("a picture of words", "a picture of a picture", "refused where it is not spoken"),
 }  # fmt: skip
 PATHS = {
     "chat": "Chat Completions",
@@ -40,6 +46,10 @@ PATHS = {
     "messages": "Anthropic Messages",
     "responses": "Responses",
     "models": "Models",
+    "transcriptions": "Transcriptions",
+    "translations": "Translations",
+    "speech": "Speech",
+    "images": "Images",
 }
 COLUMNS = {
     "llamacpp": "llamacpp, embedded engine",
@@ -55,7 +65,8 @@ TEXT = """# Wires
 
 What a client may speak, and with what behind Cerberus a test has proven it. A client of any row
 reaches any backend that answers chats: where the backend doesn't speak its wire, Cerberus
-translates. `scripts/lib/wires_table.py` fills the cells from a test run.
+translates; audio and images pass to endpoints that name them in their `wires`, and are proven on
+the scripted server alone. `scripts/lib/wires_table.py` fills the cells from a test run.
 
 `{passed}`: on a real engine. `{scripted}`: on a program of the tests alone, which stands for such a
 backend. {failed}: in that run. Blank: no test of it ran.

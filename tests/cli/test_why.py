@@ -58,3 +58,10 @@ def test_a_replay_holds_no_key_and_the_name_that_was_asked() -> None:
     line = curl_line({**PLAIN, "asked": "it's", "stream": True}, "http://127.0.0.1:1")
     assert "$(cerberus token)" in line
     assert """'{"model": "it'"'"'s", "messages": "…", "stream": true}'""" in line
+
+
+def test_a_replay_of_a_form_sends_one() -> None:
+    line = curl_line({**PLAIN, "path": "/v1/audio/transcriptions"}, "http://127.0.0.1:1")
+    assert line.endswith("-F model=first/m -F file=@…")
+    line = curl_line({**PLAIN, "path": "/v1/images/generations"}, "http://127.0.0.1:1")
+    assert line.endswith("""-d '{"model": "first/m", "prompt": "…"}'""")

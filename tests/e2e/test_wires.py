@@ -1,6 +1,7 @@
 """Each wire on the real engine with the starter model, by the official clients."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import openai
 import pytest
 
 from tests.e2e.conftest import MODEL, DaemonProcess, start_daemon, stop_daemon
+
+TOOLED = "llamacpp/tooled"
+"""The same model with a chat template that has a place for tools; its own has none."""
+TEMPLATE = Path(__file__).with_name("tools.jinja")
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.backend("llamacpp")]
 
@@ -23,6 +28,8 @@ SCHEMA = {
 SAID: Any = [{"role": "user", "content": "Say hello."}]
 COUNT: Any = [{"role": "user", "content": "Count from one to ten: one, two, three"}]
 ASKS_WEATHER: Any = [{"role": "user", "content": "How is the weather in Bern?"}]
+TOWNS = ("Paris", "Rome", "Oslo")
+"""Of which it was told before: so small a model calls a tool where it has seen it done."""
 STEADY: Any = {"temperature": 0, "seed": 1}
 
 
@@ -32,14 +39,17 @@ def daemon(starter_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("wires")
     (folder / "gguf").mkdir()
     (folder / "gguf" / "smol.gguf").symlink_to(starter_model)
+    shutil.copy(starter_model, folder / "gguf" / "tooled.gguf")  # two links would be one model
     running = start_daemon(
         folder,
         'blocked_plugins = ["hello"]\n[plugins.llamacpp]\nengine = "embedded"\n'
         f"folders = {json.dumps([str(folder / 'gguf')])}\n"
-        "threads = 1\nparallel = 2\ncontext = 1024\n",
+        "threads = 1\nparallel = 2\ncontext = 1024\n"
+        f'[models."{TOOLED}"]\nchat_template = {json.dumps(str(TEMPLATE))}\n',
     )
     yield running
     stop_daemon(running)
+    shutil.rmtree(folder / "gguf")
 
 
 @pytest.fixture
@@ -58,24 +68,9 @@ def claude(daemon: DaemonProcess) -> Iterator[anthropic.Anthropic]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def calls_tools(daemon: DaemonProcess) -> None:
-    """Skips where the model's template has no place for tools: the engine then leaves them out."""
-    tool = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
-    body = {"model": MODEL, "messages": ASKS_WEATHER, "max_tokens": 1}
-    counts = [
-        httpx.post(
-            f"{daemon.url}/v1/chat/completions", json=asked, headers=daemon.headers, timeout=120
-        ).json()["usage"]["prompt_tokens"]
-        for asked in (body, {**body, "tools": [tool]})
-    ]
-    if counts[0] == counts[1]:
-        pytest.skip("the template of this model has no place for tools")
-
-
 @pytest.mark.wire("models", "the list", "one of them")
 def test_models(gpt: openai.OpenAI) -> None:
-    assert [model.id for model in gpt.models.list()] == [MODEL]
+    assert [model.id for model in gpt.models.list()] == [MODEL, TOOLED]
     assert gpt.models.retrieve(MODEL).id == MODEL
 
 
@@ -111,11 +106,20 @@ def test_chat_stops(gpt: openai.OpenAI) -> None:
 
 
 @pytest.mark.wire("chat", "a tool call")
-@pytest.mark.usefixtures("calls_tools")
 def test_a_tool_call_of_chat(gpt: openai.OpenAI) -> None:
+    said: Any = []
+    for town in TOWNS:
+        made = {"name": "weather", "arguments": json.dumps({"town": town})}
+        call_before = {"id": town, "type": "function", "function": made}
+        said += [
+            {"role": "user", "content": f"How is the weather in {town}?"},
+            {"role": "assistant", "content": None, "tool_calls": [call_before]},
+            {"role": "tool", "tool_call_id": town, "content": "Sunny"},
+            {"role": "assistant", "content": "Sunny."},
+        ]
     told = gpt.chat.completions.create(
-        model=MODEL,
-        messages=ASKS_WEATHER,
+        model=TOOLED,
+        messages=said + ASKS_WEATHER,
         max_tokens=64,
         tools=[{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}],
         tool_choice="required",
@@ -201,11 +205,21 @@ def test_messages_stop(claude: anthropic.Anthropic) -> None:
 
 
 @pytest.mark.wire("messages", "a tool call")
-@pytest.mark.usefixtures("calls_tools")
 def test_a_tool_call_of_messages(claude: anthropic.Anthropic) -> None:
     tools: Any = [{"name": "weather", "input_schema": SCHEMA}]
-    asked: Any = {"model": MODEL, "max_tokens": 64, "messages": ASKS_WEATHER, "tools": tools}
-    with claude.messages.stream(**asked, tool_choice={"type": "any"}) as stream:
+    said: Any = []
+    for town in TOWNS:
+        use = {"type": "tool_use", "id": town, "name": "weather", "input": {"town": town}}
+        result = {"type": "tool_result", "tool_use_id": town, "content": "Sunny"}
+        said += [
+            {"role": "user", "content": f"How is the weather in {town}?"},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": "Sunny."},
+        ]
+    asked: Any = {"model": TOOLED, "max_tokens": 64, "messages": said + ASKS_WEATHER}
+    more: Any = {"tools": tools, "tool_choice": {"type": "any"}, "extra_body": {"temperature": 0}}
+    with claude.messages.stream(**asked, **more) as stream:
         final = stream.get_final_message()
     [block] = final.content
     assert block.type == "tool_use"
@@ -241,11 +255,19 @@ def test_responses(gpt: openai.OpenAI) -> None:
 
 
 @pytest.mark.wire("responses", "a tool call")
-@pytest.mark.usefixtures("calls_tools")
 def test_a_tool_call_of_responses(gpt: openai.OpenAI) -> None:
     tools: Any = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}]
+    said: Any = []
+    for town in TOWNS:
+        arguments = json.dumps({"town": town})
+        said += [
+            {"role": "user", "content": f"How is the weather in {town}?"},
+            {"type": "function_call", "call_id": town, "name": "weather", "arguments": arguments},
+            {"type": "function_call_output", "call_id": town, "output": "Sunny"},
+            {"role": "assistant", "content": "Sunny."},
+        ]
     told = gpt.responses.create(
-        model=MODEL, input="How is the weather in Bern?", tools=tools, tool_choice="required",
+        model=TOOLED, input=said + ASKS_WEATHER, tools=tools, tool_choice="required",
         max_output_tokens=64, temperature=0,
     )  # fmt: skip
     [item] = told.output

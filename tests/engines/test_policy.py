@@ -1,6 +1,7 @@
 """What the settings say of models: which one is meant, and which isn't there."""
 
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -114,14 +115,15 @@ def test_every_wish_of_a_plan_is_a_setting_of_a_model() -> None:
     settings = ModelSettings(
         context=1, parallel=2, cache_type_k="q8_0", cache_type_v="q4_0", gpu_layers=3,
         tensor_split=[3, 1], main_gpu=1, devices=["CUDA0"], draft="toy/s", draft_tokens=4,
-        extra_args=["--x"],
+        chat_template="mine.jinja", extra_args=["--x"],
     )  # fmt: skip
-    plan = policies_of(Config(models={"toy/a": settings})).of("toy/a").plan
+    plan = policies_of(Config(models={"toy/a": settings}), Path("/c")).of("toy/a").plan
     assert plan.asked() == {
         "context": 1, "parallel": 2, "cache_type_k": "q8_0", "cache_type_v": "q4_0",
         "gpu_layers": 3, "tensor_split": (3, 1), "main_gpu": 1, "devices": ("CUDA0",),
-        "draft": "toy/s", "draft_tokens": 4, "extra_args": ("--x",),
+        "draft": "toy/s", "draft_tokens": 4,
+        "chat_template": str(Path("/c/mine.jinja")), "extra_args": ("--x",),
     }  # fmt: skip
     assert plan.asked().keys() == {field.name for field in attrs.fields(LoadPlan)}
     keys = {plan_key(attrs.evolve(plan, **{name: None})) for name in plan.asked()}
-    assert len({*keys, plan_key(plan)}) == 12, "each of them makes another footprint"
+    assert len({*keys, plan_key(plan)}) == 13, "each of them makes another footprint"

@@ -161,13 +161,35 @@ async def test_embeddings_pass(box: Box) -> None:
 
 @OPENAI
 @pytest.mark.wire("rerank", "documents by their scores")
-async def test_rerank_passes(start_box: StartBox, upstream: ScriptedServer) -> None:
-    results = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]
-    upstream.reply = Reply.json({"results": results, "model": "m"})
+async def test_rerank_of_every_server_is_told_in_one_shape(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    scored = [{"index": 0, "score": 0.1}, {"index": 1, "score": 0.9}]
+    results = [{"index": 0, "relevance_score": 0.1}, {"index": 1, "relevance_score": 0.9}]
+    usage = {"prompt_tokens": 9, "total_tokens": 9}
+    of_vllm = [{**each, "document": {"text": "ab"[each["index"]]}} for each in results]
+    shapes = {
+        "llama.cpp": {"object": "list", "model": "m", "results": results, "usage": usage},
+        "vLLM": {"id": "r1", "model": "m", "results": of_vllm, "usage": {"total_tokens": 9}},
+        "TEI": scored,
+    }
     async with start_box(endpoint(upstream, more='wires = ["rerank"]\n')) as box:
-        asked = {"model": "up/m", "query": "?", "documents": ["a", "b"]}
-        told = await post(box, "/v1/rerank", asked)
-    assert [row["index"] for row in told["results"]] == [1, 0]
+        for name, shape in shapes.items():
+            upstream.reply = Reply.json(shape)
+            asked = {"model": "up/m", "query": "?", "documents": ["a", "b"]}
+            told = await post(box, "/v1/rerank", {**asked, "return_documents": True})
+            assert [row["index"] for row in told["results"]] == [1, 0], name
+            assert told["results"][0]["relevance_score"] == 0.9
+            assert told["results"][0]["document"] == {"text": "b"}
+            assert (told["object"], told["model"]) == ("list", "up/m")
+            assert upstream.requests[-1].json()["model"] == "m"
+            if name != "TEI":
+                assert told["usage"]["cerberus"]["request_id"]
+        refused = await box.http.post("/v1/rerank", json={**asked, "documents": []})
+        assert (refused.status_code, len(upstream.requests)) == (400, 3)
+        upstream.reply = Reply.json({"error": {"message": "no such thing"}})
+        failed = await box.http.post("/v1/rerank", json=asked)
+        assert (failed.status_code, "no such thing" in failed.text) == (502, True)
 
 
 @ANTHROPIC

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from cerberus_core.testing import Received, Reply, ScriptedServer
-from cerberus_core.testing.scripted import DONE, Wait, chunk, sse
+from cerberus_core.testing.scripted import DONE, RESET, chunk, sse
 from tests.conftest import Box, StartBox, endpoint
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +225,6 @@ async def test_refusals_are_in_the_clients_own_words(
 
 
 @OPENAI
-@pytest.mark.wire("messages", "pings in a silent stream")
 async def test_what_would_need_answers_to_be_kept_is_refused_whatever_the_endpoint_speaks(
     start_box: StartBox, upstream: ScriptedServer
 ) -> None:
@@ -235,26 +234,6 @@ async def test_what_would_need_answers_to_be_kept_is_refused_whatever_the_endpoi
             answer = await box.http.post("/v1/responses", json=asked)
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "stateless")
     assert upstream.requests == []
-
-
-async def test_g17_a_silent_messages_stream_carries_pings(
-    start_box: StartBox, upstream: ScriptedServer
-) -> None:
-    gate = Wait()
-    upstream.reply = Reply.stream(
-        [gate, sse(chunk({"content": "Hello"})), sse(chunk({}, finish="stop")), DONE]
-    )
-    gateway = "[gateway]\nhold_s = 0.01\nkeepalive_s = 0.1\n"
-    async with start_box(endpoint(upstream) + gateway) as box, anthropic_client(box) as client:
-        kinds = []
-        stream = await client.messages.create(
-            model="up/m", max_tokens=5, messages=[{"role": "user", "content": "x"}], stream=True
-        )
-        gate.go()
-        async for event in stream:
-            kinds.append(event.type)
-        assert kinds[0] == "message_start"
-        assert kinds[-1] == "message_stop"
 
 
 @OPENAI
@@ -295,3 +274,46 @@ async def test_tokens_are_counted_without_loading(
         )
     assert 50 < told.input_tokens < 200
     assert upstream.requests == []
+
+
+@ANTHROPIC
+@pytest.mark.wire("messages", "tokens counted")
+async def test_tokens_are_counted_by_an_endpoint_that_speaks_messages(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    said: Any = [{"role": "user", "content": "How many are these? " * 20}]
+    upstream.reply = Reply.json({"input_tokens": 4321})
+    async with start_box(endpoint(upstream, more='wires = ["messages"]\n')) as box:
+        async with anthropic_client(box) as client:
+            told = await client.messages.count_tokens(model="up/m", messages=said)
+        assert told.input_tokens == 4321
+        [received] = upstream.requests
+        assert (received.path, received.json()["model"]) == ("/v1/messages/count_tokens", "m")
+        made = await box.http.post("/api/keys", json={"name": "k", "models": ["other/*"]})
+        refused = await box.http.post(
+            "/v1/messages/count_tokens",
+            json={"model": "up/m", "messages": said},
+            headers={"authorization": f"Bearer {made.json()['token']}"},
+        )
+        assert (refused.status_code, len(upstream.requests)) == (404, 1), "a key of other models"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply.json({"error": {"message": "none here"}}, status=404),
+        Reply.json({"input_tokens": "many"}),
+        Reply.json({"input_tokens": -1}),
+        Reply(parts=[b"no JSON"]),
+        Reply(parts=[RESET]),
+    ],
+)
+async def test_where_the_endpoint_does_not_count_it_is_estimated(
+    start_box: StartBox, upstream: ScriptedServer, reply: Reply
+) -> None:
+    upstream.reply = reply
+    async with start_box(endpoint(upstream, more='wires = ["messages"]\n')) as box:
+        asked = {"model": "up/m", "messages": [{"role": "user", "content": "word " * 100}]}
+        answer = await box.http.post("/v1/messages/count_tokens", json=asked)
+    assert 50 < answer.json()["input_tokens"] < 300
+    assert len(upstream.requests) >= 1

@@ -8,7 +8,8 @@ are told in three places. The one shape is Jina's, which llama.cpp follows:
     {"object": "list", "model": …, "results": [{"index", "relevance_score", "document"?}],
      "usage": {"prompt_tokens", "total_tokens"}}
 
-Best first. `usage` is null where nobody told it.
+Best first. `usage` is null where nobody told it. Documents come where `return_documents` asks
+for them, whether the server returns them or not, and where it is unset and the server does.
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ class Asked:
     documents: int
     top_n: int | None
     """The most results; None for all."""
+    texts: tuple[str, ...] | None = None
+    """Of the documents, where they are wanted in the answer."""
+    bare: bool = False
+    """They are not wanted."""
 
 
 def parse(fields: Mapping[str, Any]) -> Asked:
@@ -48,16 +53,26 @@ def parse(fields: Mapping[str, Any]) -> Asked:
     documents = a_list(fields["documents"], "documents")
     if not documents:
         raise BadRequest("`documents` is empty", hint="Send at least one text.")
-    for index, document in enumerate(documents):
-        path = f"documents[{index}]"
-        if not isinstance(document, str):
-            a_text(an_object(document, path).get("text"), f"{path}.text")
+    texts = [_text(document, f"documents[{index}]") for index, document in enumerate(documents)]
     top_n = fields.get("top_n")
     if top_n is not None and a_natural(top_n, "top_n") < 1:
         raise wrong("top_n", "1 or more")
-    if fields.get("return_documents") is not None:
-        a_bool(fields["return_documents"], "return_documents")
-    return Asked(model=a_name(model, "model"), documents=len(documents), top_n=top_n)
+    wanted = fields.get("return_documents")
+    if wanted is not None:
+        a_bool(wanted, "return_documents")
+    return Asked(
+        model=a_name(model, "model"),
+        documents=len(documents),
+        top_n=top_n,
+        texts=tuple(texts) if wanted else None,
+        bare=wanted is False,
+    )
+
+
+def _text(document: Any, path: str) -> str:
+    if isinstance(document, str):
+        return document
+    return a_text(an_object(document, path).get("text"), f"{path}.text")
 
 
 def answer(body: Any, asked: Asked) -> dict[str, Any]:
@@ -66,7 +81,7 @@ def answer(body: Any, asked: Asked) -> dict[str, Any]:
     given = whole.get("results")
     if not isinstance(given, list):
         raise UpstreamFailed("The endpoint's answer holds no `results`")
-    results = [_result(each, asked.documents) for each in given]
+    results = [_result(each, asked) for each in given]
     results.sort(key=lambda result: -result["relevance_score"])
     out: dict[str, Any] = {
         "object": "list",
@@ -79,16 +94,18 @@ def answer(body: Any, asked: Asked) -> dict[str, Any]:
     return out
 
 
-def _result(value: Any, documents: int) -> dict[str, Any]:
+def _result(value: Any, asked: Asked) -> dict[str, Any]:
     result = value if isinstance(value, Mapping) else {}
     index = result.get("index")
-    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < documents:
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < asked.documents:
         raise UpstreamFailed("The endpoint ranked a document that was not in the request")
     score = result.get("relevance_score", result.get("score"))
     if not isinstance(score, int | float) or isinstance(score, bool) or score != score:
         raise UpstreamFailed("The endpoint ranked a document without a score")
     out: dict[str, Any] = {"index": index, "relevance_score": score}
-    document = result.get("document", result.get("text"))
+    document = None if asked.bare else result.get("document", result.get("text"))
+    if document is None and asked.texts is not None:
+        document = asked.texts[index]
     if isinstance(document, str):
         out["document"] = {"text": document}
     elif isinstance(document, Mapping):

@@ -203,6 +203,10 @@ class _Maybe:
             if self._opener == _TAG:
                 self._closer, self._step = _TAG_END, self._inside
             return at + 1
+        if self.calls and _TAG_END.startswith(self._opener):
+            if self._opener == _TAG_END:  # its opening tag was left out
+                self._opener, self._whole, self._step = "", True, self._between
+            return at + 1
         if _FENCE.startswith(self._opener[:3]):
             language = self._opener[3:].strip()
             if self._opener.endswith("\n") and language in _LANGUAGES:

@@ -11,6 +11,7 @@ from cerberus_core.errors import CerberusError, LoadFailed, ModelNotFound, Unava
 from cerberus_core.interfaces import Backend, PluginSetup
 from cerberus_core.platform import in_daemon_thread
 from cerberus_core.values import (
+    USUAL_WIRES,
     Availability,
     Endpoint,
     Estimate,
@@ -78,7 +79,8 @@ class LlamaCpp(Backend):
             models = self._scan.last
             for setting, why in _wrong(plan, models).items():
                 raise LoadFailed(f'models."{model.id}".{setting} is not possible: {why}')
-            launch = self._launch(found, _draft(models, plan), model, plan, threads)
+            template = await _template(model, plan)
+            launch = self._launch(found, _draft(models, plan), template, model, plan, threads)
             engine = await start(
                 kind, launch, self._settings.stall_s, lambda: report(LoadProgress())
             )
@@ -89,6 +91,8 @@ class LlamaCpp(Backend):
             headers=dict(engine.headers),
             backend=self.name,
             ctx=engine.ctx,
+            wires=USUAL_WIRES | {"rerank"} if "rerank" in model.capabilities else USUAL_WIRES,
+            system_first=engine.system_first,
             stream_to_cancel=True,
         )
 
@@ -184,7 +188,13 @@ class LlamaCpp(Backend):
         return self._kind
 
     def _launch(
-        self, found: Found, draft: Found | None, model: ModelInfo, plan: LoadPlan, threads: int
+        self,
+        found: Found,
+        draft: Found | None,
+        template: Path | None,
+        model: ModelInfo,
+        plan: LoadPlan,
+        threads: int,
     ) -> Launch:
         whole = self.resolved(plan)
         return Launch(
@@ -202,6 +212,7 @@ class LlamaCpp(Backend):
             devices=plan.devices or (),
             draft=draft.path if draft is not None else None,
             draft_tokens=plan.draft_tokens,
+            chat_template=template,
             extra_args=whole.extra_args or (),
             pooling=found.pooling,
             log=self._logs_dir / f"{model.name.replace('/', '_')}.log",
@@ -219,6 +230,26 @@ def _draft(models: Mapping[str, Found], plan: LoadPlan) -> Found | None:
         return None
     found = models.get(plan.draft) or models.get(plan.draft.removeprefix(f"{LlamaCpp.name}/"))
     return found if found is not None and found.problem is None else None
+
+
+async def _template(model: ModelInfo, plan: LoadPlan) -> Path | None:
+    """The file of the plan's chat template. Raises `LoadFailed` where it can't be read."""
+    if plan.chat_template is None:
+        return None
+    path = Path(plan.chat_template)
+    try:
+        text = await asyncio.to_thread(path.read_text, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        text, why = "", f"can't be read: {why}"
+    else:
+        why = "is empty"
+    if not text.strip():
+        raise LoadFailed(
+            f'models."{model.id}".chat_template: {path} {why}',
+            hint="Correct the path, or leave it out: then the model's own template is used.",
+        )
+    return path
 
 
 def _wrong(plan: LoadPlan, models: Mapping[str, Found]) -> dict[str, str]:

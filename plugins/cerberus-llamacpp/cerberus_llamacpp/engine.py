@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 KEY = "CERBERUS_ENGINE_KEY"
@@ -71,6 +72,8 @@ def _params(wish: dict[str, Any], key: str) -> Any:
         params.speculative.types = [common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
         if wish["draft_tokens"] is not None:
             params.speculative.draft.n_max = wish["draft_tokens"]
+    if wish["chat_template"]:
+        params.chat_template = Path(wish["chat_template"]).read_text(encoding="utf-8")
     if wish["pooling"]:
         params.embedding = True
         params.pooling_type = llama_pooling_type[f"LLAMA_POOLING_TYPE_{wish['pooling'].upper()}"]

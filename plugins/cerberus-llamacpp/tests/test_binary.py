@@ -124,6 +124,40 @@ async def test_m12_each_path_is_exactly_one_argument(
     assert "image_url" in answer["choices"][0]["message"]["content"]
 
 
+async def test_a_chat_template_is_the_engines_argument(
+    backend: LlamaCpp, fake: Fake, setup: Setup
+) -> None:
+    template = setup.models_dir / "mine ü.jinja"
+    template.write_text("{{ messages }}")
+    endpoint = await load(backend, chat_template=str(template))
+    assert value(fake.calls[0], "--chat-template-file") == str(template)
+    assert not endpoint.system_first
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(None, "can't be read: No such file"), (b"\xff", "it is not UTF-8"), (b" \n", "is empty")],
+)
+async def test_a_chat_template_that_can_not_be_read_starts_nothing(
+    backend: LlamaCpp, fake: Fake, setup: Setup, data: bytes | None, why: str
+) -> None:
+    template = setup.models_dir / "mine.jinja"
+    if data is not None:
+        template.write_bytes(data)
+    with pytest.raises(LoadFailed, match=f"chat_template: .*mine.jinja .*{why}"):
+        await load(backend, chat_template=str(template))
+    assert fake.calls == []
+
+
+async def test_a_model_that_ranks_is_asked_at_rerank(
+    make_backend: Make, fake: Fake, setup: Setup
+) -> None:
+    write_gguf(setup.models_dir / "rank.gguf", {**TINY, "llama.pooling_type": 4})
+    endpoint = await load(make_backend(engine="binary", binary=str(fake.program)))
+    assert "--reranking" in fake.calls[0]
+    assert "rerank" in endpoint.wires
+
+
 async def test_the_context_is_at_most_what_the_model_was_trained_for(
     backend: LlamaCpp, fake: Fake
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerberus_core.errors import UpstreamFailed
-from cerberus_core.gateway.wires.messages_over_chat import Asked, answer
+from cerberus_core.gateway.wires.messages_over_chat import answer
 from cerberus_core.testing.scripted import USAGE, chat_answer
 from tests.gateway.messages_kit import ASKED
 
@@ -107,14 +107,6 @@ def test_a_call_without_an_id_gets_one() -> None:
     assert [block["id"] for block in out["content"]] == ["toolu_r1_0", "toolu_r1_1"]
 
 
-def test_a_call_in_the_text_is_one_where_that_is_wanted() -> None:
-    given = body("stop", content='Now.\n```json\n{"name": "f", "arguments": {"a": 1}}\n```')
-    out = answer(given, Asked(model="m", text_calls=frozenset({"f"})))
-    assert out["content"] == [{"type": "text", "text": "Now."}, use("toolu_0_0", a=1)]
-    assert out["stop_reason"] == "tool_use"
-    assert answer(given, ASKED)["content"][0]["text"].endswith("```")
-
-
 def test_nothing_known_of_usage_is_still_an_answer() -> None:
     out = answer({"choices": [{"message": {"content": "a"}}]}, ASKED)
     assert (out["id"], out["usage"]) == ("msg_r1", {"input_tokens": 0, "output_tokens": 0})
@@ -149,15 +141,11 @@ JUNK = st.recursive(
         ["content", "tool_calls", "reasoning", "refusal", "finish_reason", "stop_reason"]
     ),
     value=JUNK,
-    written=st.booleans(),
 )
-def test_no_answer_raises_anything_but_its_own_error(
-    member: str, inside: str, value: Any, written: bool
-) -> None:
-    asked = Asked(model="m", text_calls=frozenset({"f"} if written else ()))
+def test_no_answer_raises_anything_but_its_own_error(member: str, inside: str, value: Any) -> None:
     given = body(content="a")
     given["choices"][0]["message"][inside] = value
     given["choices"][0][inside] = value
-    json.dumps(answer(given, asked))
+    json.dumps(answer(given, ASKED))
     with contextlib.suppress(UpstreamFailed):
-        json.dumps(answer(given | {member: value}, asked))
+        json.dumps(answer(given | {member: value}, ASKED))

@@ -370,28 +370,6 @@ def test_answers_of_a_backend_that_gives_all_one_id_are_told_apart() -> None:
     assert ids == ["msg_r1", "msg_r2"], "Claude Code joins messages of one id"
 
 
-def test_calls_written_into_the_text_are_calls_where_that_is_wanted() -> None:
-    words = ["I look.\n", '{"name": "re', 'ad", "arguments": {"path"', ': "a"}}\n']
-    parts = chat_stream(*({"content": word} for word in words))
-    events, facts = translated(parts, Asked(model="m", text_calls=frozenset({"read"})))
-    message = message_of(events)
-    assert message["content"] == [
-        {"type": "text", "text": "I look.\n"},
-        {"type": "tool_use", "id": "toolu_0_0", "name": "read", "input": '{"path":"a"}'},
-    ]
-    assert message["stop_reason"] == "tool_use"
-    assert facts.pieces == 4
-    events, _ = translated(parts)
-    assert message_of(events)["content"] == [{"type": "text", "text": "".join(words)}]
-
-
-def test_beside_real_calls_the_text_stays_text() -> None:
-    written = '{"name": "read", "arguments": {}}'
-    parts = chat_stream({"content": written}, call("{}", name="ls", id="x"), finish="tool_calls")
-    events, _ = translated(parts, Asked(model="m", text_calls=frozenset({"read"})))
-    assert [block["type"] for block in message_of(events)["content"]] == ["text", "tool_use"]
-
-
 deltas = st.lists(
     st.one_of(
         st.builds(lambda t: {"content": t}, st.text(max_size=6)),
@@ -411,13 +389,12 @@ deltas = st.lists(
 @given(
     deltas=deltas,
     cuts=st.lists(st.integers(0, 3000), max_size=8),
-    written=st.booleans(),
     line_end=st.sampled_from([b"\n", b"\r\n"]),
 )
 def test_any_chunking_of_a_stream_gives_the_same_message(
-    deltas: list[dict[str, Any]], cuts: list[int], written: bool, line_end: bytes
+    deltas: list[dict[str, Any]], cuts: list[int], line_end: bytes
 ) -> None:
-    asked = Asked(model="up/m", text_calls=frozenset({"f"} if written else ()))
+    asked = Asked(model="up/m")
     parts = chat_stream(*deltas)
     expected = message_of(translated(parts, asked)[0])
     raw = b"".join(parts).replace(b"\n", line_end)
@@ -452,13 +429,11 @@ values = st.recursive(
         | st.builds(lambda c: {"choices": [{"delta": {"tool_calls": [{"function": c}]}}]}, values),
         max_size=4,
     ),
-    written=st.booleans(),
 )
 def test_no_event_makes_it_raise_anything_but_its_own_errors(
-    events: list[Any], written: bool
+    events: list[Any],
 ) -> None:
-    asked = Asked(model="m", text_calls=frozenset({"a"} if written else ()))
-    stream = MessagesOverChat(Facts(), asked, now=lambda: 1.0)
+    stream = MessagesOverChat(Facts(), ASKED, now=lambda: 1.0)
     out = b""
     try:
         for value in events:

@@ -63,7 +63,14 @@ def test_a_server_that_takes_no_notice_of_top_n_is_cut_to_it() -> None:
 def test_what_a_request_says() -> None:
     assert parse(ASK) == Asked(model="m", documents=3, top_n=None)
     fields = {**ASK, "documents": [{"text": "a"}, "b"], "return_documents": True, "top_n": 5}
-    assert parse(fields) == Asked(model="m", documents=2, top_n=5)
+    assert parse(fields) == Asked(model="m", documents=2, top_n=5, texts=("a", "b"))
+
+
+def test_documents_come_where_they_are_asked_for_and_only_there() -> None:
+    for wanted, expected in ((True, [{"text": "c"}, {"text": "a"}]), (False, [None, None])):
+        asked = parse({**ASK, "return_documents": wanted})
+        for body in (TEI, JINA):
+            assert [each.get("document") for each in answer(body, asked)["results"]] == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import msgspec
 
 from cerberus_core.errors import UpstreamFailed
 from cerberus_core.gateway.facts import Facts
-from cerberus_core.gateway.wires import tool_text
 
 from .words import (
     Asked,
@@ -36,12 +35,6 @@ def answer(body: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
     thought, text = spoken(message.get("content"))
     refusal = string(message.get("refusal"))
     calls = _calls(message.get("tool_calls"), id, cut=reason == "length")
-    if asked.text_calls and not calls:
-        text, written = tool_text.read(text, asked.text_calls)
-        calls = [
-            _tool_use(call_id(None, id, number), call.name, call.arguments)
-            for number, call in enumerate(written)
-        ]
     content: list[dict[str, Any]] = []
     thinking = (
         string(message.get("reasoning_content")) or string(message.get("reasoning")) or thought

@@ -69,10 +69,6 @@ class Calls:
             call.pieces.append(arguments)
         return call
 
-    def written(self, name: str, arguments: str) -> Call:
-        """A call that stood in the text."""
-        return self._added(Call(len(self.all), None, None, name, pieces=[arguments]))
-
     def _added(self, call: Call) -> Call:
         if len(self.all) == MAX_CALLS:
             raise UpstreamError(b'"it made more than %d tool calls"' % MAX_CALLS)

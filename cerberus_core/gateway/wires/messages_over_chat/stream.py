@@ -13,7 +13,6 @@ import msgspec
 from cerberus_core.gateway import sse
 from cerberus_core.gateway.facts import Facts
 from cerberus_core.gateway.stream import UpstreamError
-from cerberus_core.gateway.wires import tool_text
 from cerberus_core.gateway.wires.messages import KEEP_ALIVE
 
 from .calls import Call, Calls
@@ -75,7 +74,6 @@ class MessagesOverChat:
         self._prefix = b""
         """Of each delta of that block."""
         self._calls = Calls()
-        self._reader = tool_text.Reader(asked.text_calls) if asked.text_calls else None
         self._finish: str | None = None
         self._matched: Any = None
         self._refused = False
@@ -134,7 +132,6 @@ class MessagesOverChat:
     def tail(self, extra: dict[str, Any]) -> bytes:
         """The end of a good answer. `extra` is what stands in `usage.cerberus`."""
         self._begin()
-        self._end_reader()
         self._close_text()
         for call in self._calls.all:
             self._close_call(call)
@@ -156,7 +153,7 @@ class MessagesOverChat:
     # The quick way.
 
     def _texts(self, events: bytes) -> bytes | None:
-        if not self._prefix or self._reader is not None or self.finished:
+        if not self._prefix or self.finished:
             return None
         out: list[bytes] = []
         for event in events[:-2].split(b"\n\n"):
@@ -237,9 +234,7 @@ class MessagesOverChat:
             self._refused = True
             self._say("text", refusal)
         if text:
-            shown = text if self._reader is None else self._reader.feed(text)
-            if shown:
-                self._say("text", shown)
+            self._say("text", text)
         for piece in pieces:
             call = self._calls.take(piece)
             if call is not None:
@@ -267,7 +262,6 @@ class MessagesOverChat:
         if not call.name or call.closed:
             return
         if call.block is None:
-            self._end_reader(calls=False)
             self._close_text()
             self._close_complete()
             id = call.id or call_id(None, self._id, call.number)
@@ -303,17 +297,6 @@ class MessagesOverChat:
         self._blocks += 1
         self._event("content_block_start", index=index, content_block=block)
         return index
-
-    def _end_reader(self, *, calls: bool = True) -> None:
-        """Tell what the reader of written calls holds; as text where real calls are made."""
-        reader, self._reader = self._reader, None
-        if reader is None:
-            return
-        text, written = reader.end() if calls else (reader.release(), [])
-        if text:
-            self._say("text", text)
-        for call in written:
-            self._carry_on(self._calls.written(call.name, call.arguments))
 
     # Events.
 

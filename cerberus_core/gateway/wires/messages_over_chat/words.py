@@ -20,8 +20,6 @@ class Asked:
     """Names the message: some backends give all of theirs one id, and who keeps a conversation
     joins messages of one id."""
     stop_sequences: tuple[str, ...] = ()
-    text_calls: frozenset[str] = frozenset()
-    """Tools whose calls may stand as JSON in the text, for models that write them so."""
 
 
 def message_id(asked: Asked) -> str:

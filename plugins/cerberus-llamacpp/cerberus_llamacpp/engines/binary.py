@@ -83,6 +83,8 @@ class Binary:
         if launch.gpu_layers is not None:
             argv += ["--n-gpu-layers", str(launch.gpu_layers)]
         argv += _tuned(launch, known)
+        if launch.chat_template is not None:
+            argv += ["--chat-template-file", str(launch.chat_template)]
         if launch.pooling == "rank":
             argv += ["--reranking"]
         elif launch.pooling is not None:

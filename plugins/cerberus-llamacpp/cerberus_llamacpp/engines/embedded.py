@@ -31,6 +31,7 @@ class Embedded:
             "main_gpu": launch.main_gpu,
             "draft": str(launch.draft) if launch.draft else None,
             "draft_tokens": launch.draft_tokens,
+            "chat_template": str(launch.chat_template) if launch.chat_template else None,
             "pooling": launch.pooling,
         }
         # -P: a folder that the daemon happens to stand in holds no code of ours.

@@ -32,6 +32,8 @@ class Launch:
     draft: Path | None = None
     """The model that guesses ahead."""
     draft_tokens: int | None = None
+    chat_template: Path | None = None
+    """A file; None for the model's own template."""
     extra_args: Sequence[str] = ()
     """For a `llama-server` binary alone, as `devices`."""
     pooling: str | None = None

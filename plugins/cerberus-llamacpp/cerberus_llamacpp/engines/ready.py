@@ -29,6 +29,8 @@ class Ready:
     url: str
     ctx: int | None
     """Tokens of context for one request."""
+    system_first: bool = False
+    """Its chat template takes a system message at the beginning alone."""
 
 
 async def until_ready(
@@ -95,7 +97,11 @@ async def _answers(started: Started, key: str) -> Ready:
                 if props is not None:
                     settings = props.get("default_generation_settings") or {}
                     ctx = settings.get("n_ctx")
-                    return Ready(url, ctx if isinstance(ctx, int) and ctx > 0 else None)
+                    return Ready(
+                        url,
+                        ctx if isinstance(ctx, int) and ctx > 0 else None,
+                        await _system_first(client, key),
+                    )
             await asyncio.sleep(_POLL_S[min(step, len(_POLL_S) - 1)])
             step += 1
 
@@ -118,3 +124,28 @@ async def _props(client: httpx.AsyncClient, key: str, *, known: bool) -> dict[st
     except (httpx.HTTPError, ValueError):
         return None
     return props if isinstance(props, dict) else None
+
+
+_SAID = "Be so kind."
+_TURNS = [
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "Hello!"},
+    {"role": "user", "content": "Again."},
+]
+_SYSTEM = {"role": "system", "content": _SAID}
+
+
+async def _system_first(client: httpx.AsyncClient, key: str) -> bool:
+    """Whether the template says something at the beginning that it doesn't say in the middle."""
+    at_first = await _says(client, key, [_SYSTEM, *_TURNS])
+    return at_first and not await _says(client, key, [*_TURNS[:2], _SYSTEM, *_TURNS[2:]])
+
+
+async def _says(client: httpx.AsyncClient, key: str, messages: list[dict[str, str]]) -> bool:
+    """Whether the system message stands in the prompt that the engine makes of these."""
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        answer = await client.post("/apply-template", json={"messages": messages}, headers=headers)
+        return answer.status_code == 200 and _SAID in answer.json()["prompt"]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return False

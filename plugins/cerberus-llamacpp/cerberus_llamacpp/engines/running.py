@@ -23,6 +23,7 @@ class Engine:
         self._child = child
         self.url = ready.url
         self.ctx = ready.ctx
+        self.system_first = ready.system_first
         self.headers = headers
 
     @property
@@ -65,9 +66,10 @@ async def start(kind: Kind, launch: Launch, stall_s: float, alive: Callable[[], 
             if _TAKEN.search(words) and attempt < kind.attempts:
                 continue
             message = f"the {kind.label} ended with {death} while loading {launch.alias}"
-            raise LoadFailed(
-                _with_words(message, words), hint=f"Its whole log: {child.log}"
-            ) from death
+            hint = f"Its whole log: {child.log}"
+            if launch.chat_template is not None and "template" in words:
+                message += f": {launch.chat_template} is no template that llama.cpp can use"
+            raise LoadFailed(_with_words(message, words), hint=hint) from death
         except Stalled as stall:
             await _end(child)
             message = (
