@@ -106,8 +106,9 @@ class Keys:
             tokens=prompt + output,
             money=0.0 if model.local else self.prices.cost(model.id, prompt, output),
             joules=account.mean_joules() if model.local else 0.0,
+            anew=anew,
         )
-        answer = account.reserve(model, now, ask, anew=anew)
+        answer = account.reserve(model, now, ask)
         if not isinstance(answer, Reservation):
             self.refusals[account.key.name, answer.code] += 1
             raise answer
