@@ -86,7 +86,7 @@ class Relay:
         try:
             await self._answer()
         except CerberusError as error:
-            await self.client.fail(error)
+            await self.client.fail(error, tried=bool(self._tried))
 
     def record(self) -> Record:
         """What is known of the request now."""
