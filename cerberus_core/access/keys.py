@@ -93,6 +93,11 @@ class Keys:
             raise AccessDenied("This key was revoked", code="unauthenticated")
         return account
 
+    def stores_prompts(self, principal: Principal) -> bool:
+        """Whether what it asks may be kept."""
+        account = self._accounts.get(principal.key_id or "")
+        return account is not None and account.key.store_prompts
+
     def begin(
         self, principal: Principal, model: ModelInfo, prompt: int, output: int, *, anew: bool = True
     ) -> Reservation:
