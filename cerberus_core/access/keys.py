@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import anyio
-import attrs
 import msgspec
 import structlog
 from anyio.to_thread import run_sync as in_thread
@@ -157,15 +156,21 @@ class Keys:
             self._accounts[key_id] = account
         return token, account
 
-    async def rename(self, key_id: str, name: str) -> Account:
-        """Raises `NotFound`, `BadRequest`, `Unavailable`."""
+    async def change(self, key_id: str, wanted: Callable[[Key], Key]) -> Account:
+        """What a key may from now on; its token, and what it has spent, stay.
+
+        Requests that run are not cut off. Raises `NotFound`, `BadRequest`, `Unavailable`.
+        """
         async with self._one_writer:
             account = self.find(key_id)
-            others = self._names() - {account.key.name}
-            key = check(attrs.evolve(account.key, name=name), others)
+            before = account.key
+            key = wanted(before)
+            # An end that is over is no mistake of who changes something else.
+            now = None if key.expires_at == before.expires_at else self._clock.now()
+            key = check(key, self._names() - {before.name}, now)
             sql = "UPDATE keys SET key = ? WHERE id = ?"
             if not await self._write(sql, [(_text(key), key_id)]):
-                raise _unwritten("The key keeps its name")
+                raise _unwritten("The key stays as it was")
             account.change(key)
         return account
 

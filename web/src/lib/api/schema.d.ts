@@ -139,8 +139,8 @@ export interface paths {
         delete: operations["ApiKeysIdRemove"];
         options?: never;
         head?: never;
-        /** Rename a gateway key */
-        patch: operations["ApiKeysIdRename"];
+        /** Change a gateway key */
+        patch: operations["ApiKeysIdChange"];
         trace?: never;
     };
     "/api/login": {
@@ -529,6 +529,16 @@ export interface components {
             prompt_tokens?: number | null;
             requests?: number;
         };
+        /** KeyChange */
+        KeyChange: {
+            cloud?: boolean;
+            expires_at?: string | null;
+            limits?: components["schemas"]["Limit"][];
+            max_parallel?: number | null;
+            models?: string[];
+            name?: string;
+            store_prompts?: boolean;
+        };
         /** KeyInfo */
         KeyInfo: {
             cloud: boolean;
@@ -552,10 +562,6 @@ export interface components {
         KeyInfos: {
             currency: string;
             keys: components["schemas"]["KeyInfo"][];
-        };
-        /** KeyName */
-        KeyName: {
-            name: string;
         };
         /** Limit */
         Limit: {
@@ -1107,7 +1113,7 @@ export interface operations {
             };
         };
     };
-    ApiKeysIdRename: {
+    ApiKeysIdChange: {
         parameters: {
             query?: never;
             header?: never;
@@ -1118,7 +1124,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["KeyName"];
+                "application/json": components["schemas"]["KeyChange"];
             };
         };
         responses: {
