@@ -105,6 +105,18 @@ async def test_what_lasts_is_asked_once(
 
 @both
 @pytest.mark.anyio
+async def test_g07_a_refusal_of_the_request_is_told_and_not_asked_again(
+    start_box: StartBox, upstream: ScriptedServer, asks: Asks
+) -> None:
+    upstream.reply = Reply.json({"error": {"message": "no such role"}}, status=400)
+    async with start_box(endpoint(upstream)) as box:
+        told = await asks(box, "up/m")
+    assert (told.status_code, "no such role" in told.message) == (400, True)
+    assert len(upstream.requests) == 1
+
+
+@both
+@pytest.mark.anyio
 async def test_a_key_that_is_used_up_asks_once(
     start_box: StartBox, upstream: ScriptedServer, asks: Asks
 ) -> None:
