@@ -114,7 +114,8 @@ class Keys:
         )
         answer = account.reserve(model, now, ask)
         if not isinstance(answer, Reservation):
-            self.refusals[account.key.name, answer.code] += 1
+            if anew:  # of a fallback that a key may not use nobody hears
+                self.refusals[account.key.name, answer.code] += 1
             raise answer
         self.touched(principal)
         return answer

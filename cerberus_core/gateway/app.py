@@ -197,8 +197,14 @@ class Gateway:
         finally:
             sink.forget()
             if overheard is not None and self._prompts is not None:
-                asked, heard = bytes(body), bytes(overheard.data)
-                self._prompts.keep(live.id, principal.key_id or "", path, asked, heard)
+                self._prompts.keep(
+                    live.id,
+                    principal.key_id or "",
+                    path,
+                    request=bytes(body),
+                    answer=bytes(overheard.data),
+                    cut=overheard.cut,
+                )
             record = self._priced(relay.record())
             if admission is not None:
                 admission.end(record, metered=relay.use is not None)

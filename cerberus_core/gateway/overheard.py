@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from .sink import Header, Sink
 
-MOST = 8 << 20
+MOST = 2 << 20
 """Bytes that are remembered; of a stream they hold far less text."""
 
 
@@ -13,6 +13,8 @@ class Overheard:
 
     def __init__(self, sink: Sink) -> None:
         self.data = bytearray()
+        self.cut = False
+        """There was more than is remembered."""
         self._sink = sink
 
     async def whole(self, status: int, headers: Sequence[Header], body: bytes) -> None:
@@ -39,4 +41,6 @@ class Overheard:
         self._sink.forget()
 
     def _hear(self, data: bytes) -> None:
-        self.data += data[: max(0, MOST - len(self.data))]
+        room = MOST - len(self.data)
+        self.cut = self.cut or len(data) > room
+        self.data += data[:room]

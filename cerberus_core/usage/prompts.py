@@ -17,7 +17,7 @@ from .said import said
 
 MOST = 256 << 10
 """Bytes of a request, and characters of an answer, that are kept."""
-WAITING = 100
+WAITING = 50
 """Requests that wait for the disk; more are not kept."""
 SWEEP_S = 3600.0
 
@@ -56,13 +56,28 @@ class Prompts:
         self._thread = threading.Thread(target=self._run, name="prompt-writer", daemon=True)
         self._thread.start()
 
-    def keep(self, id: str, key_id: str, path: str, request: bytes, answer: bytes) -> None:
-        """Of a finished request; `answer` as it went to the client."""
+    def keep(
+        self,
+        id: str,
+        key_id: str,
+        path: str,
+        *,
+        request: bytes,
+        answer: bytes,
+        cut: bool = False,
+    ) -> None:
+        """Of a finished request; `answer` as it went to the client, its beginning where `cut`."""
         if len(self._waiting) >= WAITING:
             return
         text = request[:MOST].decode(errors="ignore")
-        cut = len(request) > MOST
-        prompt = Prompt(id=id, key_id=key_id, path=path, request=text, request_cut=cut)
+        prompt = Prompt(
+            id=id,
+            key_id=key_id,
+            path=path,
+            request=text,
+            request_cut=len(request) > MOST,
+            answer_cut=cut,
+        )
         self._waiting.append((prompt, answer))
         self._wake.set()
 
@@ -117,7 +132,7 @@ class Prompts:
         prompt = attrs.evolve(
             prompt,
             answer=None if text is None else text[:MOST],
-            answer_cut=text is not None and len(text) > MOST,
+            answer_cut=prompt.answer_cut or (text is not None and len(text) > MOST),
         )
         file = self._file(prompt.id)
         try:

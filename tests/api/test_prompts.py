@@ -142,6 +142,19 @@ async def test_the_line_of_curl_asks_again_without_a_key_in_it(
     )
 
 
+async def test_an_answer_without_an_end_is_kept_as_far_as_there_is_room(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    pieces = ["word " * 2000] * 300
+    upstream.reply = Reply.stream(chat_chunks(pieces))
+    async with start_box(endpoint(upstream)) as box:
+        token = await a_key(box, store=True)
+        answer = await ask(box, "/v1/chat/completions", token, stream=True)
+        told = (await kept(box, answer.headers["x-request-id"])).json()
+    assert answer.text.count("word ") == 600_000, "the client has it all"
+    assert (len(told["answer"]), told["answer_cut"]) == (MOST, True)
+
+
 def some(folder: Path, **more: Any) -> Prompts:
     return Prompts(folder, **{"days": 1, "most_bytes": 1 << 30, **more})
 
@@ -150,7 +163,7 @@ def test_what_is_kept_has_a_measure(tmp_path: Path) -> None:
     prompts = some(tmp_path / "p")
     answer = json.dumps(chat_answer("é" * (MOST + 1))).encode()
     request_id = new_id()
-    prompts.keep(request_id, "k", "/v1/chat/completions", b"x" * (MOST + 1), answer)
+    prompts.keep(request_id, "k", "/v1/chat/completions", request=b"x" * (MOST + 1), answer=answer)
     prompts.close()
     found = prompts.find(request_id)
     assert found is not None
@@ -165,7 +178,7 @@ def test_the_old_and_what_is_too_much_goes(tmp_path: Path) -> None:
     prompts = some(tmp_path / "p", most_bytes=2500)
     ids = [new_id((now - timedelta(hours=hours)).timestamp()) for hours in (30, 3, 2, 1)]
     for request_id in ids:
-        prompts.keep(request_id, "k", "/v1/chat/completions", b"x" * 1000, b"")
+        prompts.keep(request_id, "k", "/v1/chat/completions", request=b"x" * 1000, answer=b"")
     prompts.close()
     prompts.sweep(now)
     assert [prompts.find(one) is not None for one in ids] == [False, False, True, True]
@@ -174,7 +187,7 @@ def test_the_old_and_what_is_too_much_goes(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_costs_the_prompt_and_is_told(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("no folder")
     prompts = some(tmp_path / "p")
-    prompts.keep(new_id(), "k", "/v1/chat/completions", b"{}", b"")
+    prompts.keep(new_id(), "k", "/v1/chat/completions", request=b"{}", answer=b"")
     prompts.close()
     assert "can't be kept" in (prompts.warning or "")
 

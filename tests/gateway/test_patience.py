@@ -199,6 +199,9 @@ async def test_a_key_that_may_not_pay_a_cloud_waits_for_the_local_model(
     assert [step.model for step in record.tried] == [LOCAL, CLOUD]
     assert why in route
     assert route.endswith(f"then {LOCAL} answered on this machine")
+    metrics = (await house.box.http.get("/metrics")).text
+    assert "cloud_not_allowed" not in metrics
+    assert "limit_reached" not in metrics
 
 
 async def test_a_cloud_that_is_down_leaves_the_wait_for_the_local_model(house: House) -> None:
