@@ -132,3 +132,25 @@ def test_what_a_key_may_is_changed(cli: Cli, served: DaemonProcess) -> None:
     assert cli("keys", "set", "tuned").code == 2
     assert cli("keys", "set", "nobody", "--cloud").code != 0
     cli("keys", "rm", "tuned")
+
+
+def test_what_a_key_asked_is_shown_where_it_is_kept_alone(cli: Cli, served: DaemonProcess) -> None:
+    for name, options in (("kept", ["--store-prompts"]), ("plain", [])):
+        token = cli("keys", "add", name, *options).out.strip()
+        assert ask(served, token) == 200
+        [last] = json.loads(cli("usage", "--last", "1", "--json").out)["requests"]
+        assert last["client"] == name
+        shown = cli("why", "--prompt", last["id"])
+        for _ in range(100):  # it is written a moment after the answer
+            if shown.code == 0 or name == "plain":
+                break
+            shown = cli("why", "--prompt", last["id"])
+        line = cli("why", "--curl", last["id"]).out
+        assert token not in line
+        if name == "kept":
+            assert '"content": "hi"' in shown.out
+            assert '"content": "hi"' in line
+        else:
+            assert (shown.code != 0, "--store-prompts" in shown.err) == (True, True)
+            assert '"content": "…"' in line
+        cli("keys", "rm", name)
