@@ -55,10 +55,8 @@ class Account:
             known[about] = out_of_scope(self.key, model)
         return known[about] is None
 
-    def reserve(
-        self, model: ModelInfo, now: datetime, ask: Ask, *, anew: bool = True
-    ) -> "Reservation | Refusal":
-        """Begin a request, or say why not. `anew`: it was not counted before."""
+    def reserve(self, model: ModelInfo, now: datetime, ask: Ask) -> "Reservation | Refusal":
+        """Begin a request, or say why not."""
         key = self.key
         if key.max_parallel is not None and self.running >= key.max_parallel:
             return too_many(key)
@@ -67,7 +65,7 @@ class Account:
             if refusal is not None:
                 return refusal
         self.last_used_at = now
-        if anew:
+        if ask.anew:
             self.book(now, requests=1)
         return Reservation(self, ask, now)
 

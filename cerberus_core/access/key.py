@@ -55,8 +55,11 @@ def matches(pattern: str, model: ModelInfo) -> bool:
     return fnmatchcase(model.id if "/" in pattern else model.name, pattern)
 
 
-def check(key: Key, taken: Iterable[str] = ()) -> Key:
-    """`key` as it is kept. Raises `BadRequest` where it makes no sense; `taken` are other names."""
+def check(key: Key, taken: Iterable[str] = (), now: datetime | None = None) -> Key:
+    """`key` as it is kept. Raises `BadRequest` where it makes no sense; `taken` are other names.
+
+    `now`: of a change; None: it is made now.
+    """
     name = key.name.strip()
     if not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise BadRequest(f"A key's name has 1 to {MAX_NAME} printable characters")
@@ -80,7 +83,7 @@ def check(key: Key, taken: Iterable[str] = ()) -> Key:
     expires_at = key.expires_at
     if expires_at is not None:
         expires_at = expires_at.replace(tzinfo=expires_at.tzinfo or UTC).astimezone(UTC)
-        if expires_at <= key.created_at:
+        if expires_at <= (now or key.created_at):
             raise BadRequest("The key would have expired already")
     return attrs.evolve(key, name=name, expires_at=expires_at)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import anyio
-import attrs
 import msgspec
 import structlog
 from anyio.to_thread import run_sync as in_thread
@@ -93,6 +92,11 @@ class Keys:
             raise AccessDenied("This key was revoked", code="unauthenticated")
         return account
 
+    def stores_prompts(self, principal: Principal) -> bool:
+        """Whether what it asks may be kept."""
+        account = self._accounts.get(principal.key_id or "")
+        return account is not None and account.key.store_prompts
+
     def begin(
         self, principal: Principal, model: ModelInfo, prompt: int, output: int, *, anew: bool = True
     ) -> Reservation:
@@ -106,10 +110,12 @@ class Keys:
             tokens=prompt + output,
             money=0.0 if model.local else self.prices.cost(model.id, prompt, output),
             joules=account.mean_joules() if model.local else 0.0,
+            anew=anew,
         )
-        answer = account.reserve(model, now, ask, anew=anew)
+        answer = account.reserve(model, now, ask)
         if not isinstance(answer, Reservation):
-            self.refusals[account.key.name, answer.code] += 1
+            if anew:  # of a fallback that a key may not use nobody hears
+                self.refusals[account.key.name, answer.code] += 1
             raise answer
         self.touched(principal)
         return answer
@@ -151,15 +157,21 @@ class Keys:
             self._accounts[key_id] = account
         return token, account
 
-    async def rename(self, key_id: str, name: str) -> Account:
-        """Raises `NotFound`, `BadRequest`, `Unavailable`."""
+    async def change(self, key_id: str, wanted: Callable[[Key], Key]) -> Account:
+        """What a key may from now on; its token, and what it has spent, stay.
+
+        Requests that run are not cut off. Raises `NotFound`, `BadRequest`, `Unavailable`.
+        """
         async with self._one_writer:
             account = self.find(key_id)
-            others = self._names() - {account.key.name}
-            key = check(attrs.evolve(account.key, name=name), others)
+            before = account.key
+            key = wanted(before)
+            # An end that is over is no mistake of who changes something else.
+            now = None if key.expires_at == before.expires_at else self._clock.now()
+            key = check(key, self._names() - {before.name}, now)
             sql = "UPDATE keys SET key = ? WHERE id = ?"
             if not await self._write(sql, [(_text(key), key_id)]):
-                raise _unwritten("The key keeps its name")
+                raise _unwritten("The key stays as it was")
             account.change(key)
         return account
 

@@ -65,6 +65,8 @@ class Ask:
     money: float | None = 0.0
     """None: its price is unknown."""
     joules: float = 0.0
+    anew: bool = True
+    """It was not counted as a request before."""
 
     def of(self, what: What) -> float:
         if what == "requests":
@@ -109,6 +111,8 @@ def may(
     for limit in key.limits:
         # What a local model takes costs no money, and a cloud's joules nobody knows.
         if (limit.what == "money" and model.local) or (limit.what == "joules" and not model.local):
+            continue
+        if limit.what == "requests" and not ask.anew:
             continue
         if limit.what == "money" and ask.money is None:
             return _unknown_price(key, model)

@@ -1,10 +1,12 @@
 """Gateway keys. Their tokens are told once, when they are made."""
 
 from datetime import datetime
+from typing import Any
 
 import attrs
 from litestar import Controller, delete, get, patch, post
 from litestar.params import FromPath, JSONBody
+from msgspec import UNSET, UnsetType
 
 from cerberus_core.access import Account, Amounts, Key, Limit, Per, What, renews_at
 
@@ -78,8 +80,17 @@ class MadeKey:
 
 
 @attrs.frozen(kw_only=True)
-class KeyName:
-    name: str
+class KeyChange:
+    """What is left out stays; `max_parallel` and `expires_at` null: none any more."""
+
+    name: str | UnsetType = UNSET
+    models: list[str] | UnsetType = UNSET
+    cloud: bool | UnsetType = UNSET
+    limits: list[Limit] | UnsetType = UNSET
+    """All there are from then on."""
+    max_parallel: int | UnsetType | None = UNSET
+    expires_at: datetime | UnsetType | None = UNSET
+    store_prompts: bool | UnsetType = UNSET
 
 
 class KeysController(Controller):
@@ -115,10 +126,17 @@ class KeysController(Controller):
         token, account = await services.keys.add(wanted)
         return MadeKey(token=token, key=_info(account, services.clock.now()))
 
-    @patch("/{id:str}", summary="Rename a gateway key")
-    async def rename(self, services: Given, id: FromPath[str], data: JSONBody[KeyName]) -> KeyInfo:
-        """Its token stays."""
-        account = await services.keys.rename(id, data.name)
+    @patch("/{id:str}", summary="Change a gateway key")
+    async def change(
+        self, services: Given, id: FromPath[str], data: JSONBody[KeyChange]
+    ) -> KeyInfo:
+        """From the next request on. Its token stays, and what it has spent."""
+        asked: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in attrs.asdict(data, recurse=False).items()
+            if value is not UNSET
+        }
+        account = await services.keys.change(id, lambda key: attrs.evolve(key, **asked))
         return _info(account, services.clock.now())
 
     @delete("/{id:str}", summary="Revoke a gateway key")

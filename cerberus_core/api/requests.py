@@ -9,6 +9,7 @@ from litestar import Controller, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from cerberus_core.errors import NotFound
+from cerberus_core.usage import Prompt
 from cerberus_core.values import Aggregate, KeyAggregate, LiveRequest, Record
 
 from .services import Given
@@ -20,6 +21,18 @@ class Requests:
 
     live: list[LiveRequest]
     recent: list[Record]
+
+
+@attrs.frozen(kw_only=True)
+class Receipt(Record):
+    """A record, and what it takes to read it."""
+
+    currency: str
+    """Of `cost` and `energy_cost`."""
+    energy_cost: float | None
+    """Money for `energy_j`, by the price of electricity in the settings."""
+    prompt_kept: bool
+    """Its prompt can be asked for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +61,7 @@ class RequestsController(Controller):
         )
 
     @get("/requests/{request_id:str}", summary="One request")
-    async def request(self, services: Given, request_id: FromPath[str]) -> Record:
+    async def request(self, services: Given, request_id: FromPath[str]) -> Receipt:
         """The record of a finished request: its route, what it waited for, what it cost."""
         record = await anyio.to_thread.run_sync(services.store.find, request_id)
         if record is None:
@@ -56,7 +69,28 @@ class RequestsController(Controller):
                 f"There is no finished request {request_id!r}",
                 hint="`cerberus usage --last 50` shows the last ones.",
             )
-        return record
+        kept = await anyio.to_thread.run_sync(services.prompts.find, request_id)
+        energy = services.settings.config.energy
+        energy_cost = None
+        if record.energy_j is not None and energy.price_per_kwh is not None:
+            energy_cost = record.energy_j / 3.6e6 * energy.price_per_kwh
+        return Receipt(
+            **attrs.asdict(record, recurse=False),
+            currency=energy.currency,
+            energy_cost=energy_cost,
+            prompt_kept=kept is not None,
+        )
+
+    @get("/requests/{request_id:str}/prompt", summary="What one request asked")
+    async def prompt(self, services: Given, request_id: FromPath[str]) -> Prompt:
+        """Prompt and answer of a request, where its key asks for them to be kept."""
+        prompt = await anyio.to_thread.run_sync(services.prompts.find, request_id)
+        if prompt is None:
+            raise NotFound(
+                f"No prompt of the request {request_id!r} is kept",
+                hint="They are for keys with `--store-prompts` alone, and not for ever.",
+            )
+        return prompt
 
     @get("/usage", summary="Usage by model or by key")
     async def usage(

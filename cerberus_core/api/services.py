@@ -14,7 +14,7 @@ from cerberus_core.gateway import Gateway
 from cerberus_core.gpu import Monitor
 from cerberus_core.metrics import Tallies
 from cerberus_core.platform import Clock
-from cerberus_core.usage import Store
+from cerberus_core.usage import Prompts, Store
 from cerberus_core.values import Notice, PluginReport
 
 
@@ -26,6 +26,7 @@ class Services:
     gateway: Gateway
     monitor: Monitor
     store: Store
+    prompts: Prompts
     tallies: Tallies
     bus: Bus
     codes: OneTimeCodes

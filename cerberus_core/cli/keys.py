@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -20,6 +21,14 @@ Name = Annotated[str, typer.Argument(help="A key's name or id.")]
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PER = {"day": "a day", "month": "a month", "total": "in all"}
+_SUFFIX = {"day": "per-day", "month": "per-month", "total": "in-all"}
+_WHAT = ("requests", "tokens", "money", "joules")
+_NONE: dict[str, tuple[str, Any]] = {
+    "models": ("models", []),
+    "parallel": ("max_parallel", None),
+    "expires": ("expires_at", None),
+}
+"""What may be dropped beside limits: the field, and what it is then."""
 
 
 def _limit(help: str) -> Any:
@@ -28,7 +37,7 @@ def _limit(help: str) -> Any:
 
 @app.callback()
 def _keys() -> None:
-    """List, make, rename and revoke the keys of clients."""
+    """List, make, change and revoke the keys of clients."""
 
 
 @app.command("ls")
@@ -54,36 +63,49 @@ def show(name: Name, json: Json = False) -> None:
         _show(key, found["currency"])
 
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option(help="Patterns of models it may use, such as 'llamacpp/*'; several: commas."),
+]
+RequestsPerDay = Annotated[int | None, _limit("At most so many requests a day.")]
+TokensPerDay = Annotated[int | None, _limit("At most so many tokens a day.")]
+MoneyPerDay = Annotated[float | None, _limit("What clouds may cost a day.")]
+JoulesPerDay = Annotated[float | None, _limit("Energy of local models a day.")]
+PerMonth = Annotated[int | None, _limit("A month.")]
+AmountPerMonth = Annotated[float | None, _limit("A month.")]
+InAll = Annotated[int | None, _limit("In all.")]
+AmountInAll = Annotated[float | None, _limit("In all.")]
+Parallel = Annotated[
+    int | None, typer.Option(help="Requests at the same time.", min=1, metavar="N")
+]
+Expires = Annotated[
+    str | None, typer.Option(help="When it ends: 12h, 30d, 4w, or a date.", metavar="WHEN")
+]
+
+
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(help="What records call its user.")],
-    models: Annotated[
-        list[str] | None,
-        typer.Option(help="Patterns of models it may use, such as 'llamacpp/*'; several: commas."),
-    ] = None,
+    models: Models = None,
     local_only: Annotated[
         bool, typer.Option("--local-only", help="No model that answers elsewhere.")
     ] = False,
-    requests_per_day: Annotated[int | None, _limit("At most so many requests a day.")] = None,
-    requests_per_month: Annotated[int | None, _limit("A month.")] = None,
-    requests_in_all: Annotated[int | None, _limit("In all.")] = None,
-    tokens_per_day: Annotated[int | None, _limit("At most so many tokens a day.")] = None,
-    tokens_per_month: Annotated[int | None, _limit("A month.")] = None,
-    tokens_in_all: Annotated[int | None, _limit("In all.")] = None,
-    money_per_day: Annotated[float | None, _limit("What clouds may cost a day.")] = None,
-    money_per_month: Annotated[float | None, _limit("A month.")] = None,
-    money_in_all: Annotated[float | None, _limit("In all.")] = None,
-    joules_per_day: Annotated[float | None, _limit("Energy of local models a day.")] = None,
-    joules_per_month: Annotated[float | None, _limit("A month.")] = None,
-    joules_in_all: Annotated[float | None, _limit("In all.")] = None,
-    parallel: Annotated[
-        int | None, typer.Option(help="Requests at the same time.", min=1, metavar="N")
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option(help="When it ends: 12h, 30d, 4w, or a date.", metavar="WHEN")
-    ] = None,
+    requests_per_day: RequestsPerDay = None,
+    requests_per_month: PerMonth = None,
+    requests_in_all: InAll = None,
+    tokens_per_day: TokensPerDay = None,
+    tokens_per_month: PerMonth = None,
+    tokens_in_all: InAll = None,
+    money_per_day: MoneyPerDay = None,
+    money_per_month: AmountPerMonth = None,
+    money_in_all: AmountInAll = None,
+    joules_per_day: JoulesPerDay = None,
+    joules_per_month: AmountPerMonth = None,
+    joules_in_all: AmountInAll = None,
+    parallel: Parallel = None,
+    expires: Expires = None,
     store_prompts: Annotated[
-        bool, typer.Option("--store-prompts", help="Prompts and answers may be kept.")
+        bool, typer.Option("--store-prompts", help="Its prompts and answers are kept.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -96,18 +118,11 @@ def add(
     }
     wanted = {
         "name": name,
-        "models": [one.strip() for text in models or [] for one in text.split(",") if one.strip()],
+        "models": _patterns(models),
         "cloud": not local_only,
-        "limits": [
-            {"what": what, "per": per, "most": most}
-            for what, three in amounts.items()
-            for per, most in zip(_PER, three, strict=True)
-            if most is not None
-        ],
+        "limits": _rows(_limits(amounts)),
         "max_parallel": parallel,
-        "expires_at": None
-        if expires is None
-        else parse_until(expires, datetime.now(UTC)).isoformat(),
+        "expires_at": _until(expires),
         "store_prompts": store_prompts,
     }
     made = DaemonClient().post("/api/keys", wanted)
@@ -117,6 +132,73 @@ def add(
     say(made["token"])
     if sys.stdout.isatty():
         warn("It is shown this once. Clients send it as their API key; it opens /v1 alone.")
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    models: Models = None,
+    cloud: Annotated[
+        bool | None, typer.Option("--cloud/--local-only", help="Also models that answer elsewhere.")
+    ] = None,
+    requests_per_day: RequestsPerDay = None,
+    requests_per_month: PerMonth = None,
+    requests_in_all: InAll = None,
+    tokens_per_day: TokensPerDay = None,
+    tokens_per_month: PerMonth = None,
+    tokens_in_all: InAll = None,
+    money_per_day: MoneyPerDay = None,
+    money_per_month: AmountPerMonth = None,
+    money_in_all: AmountInAll = None,
+    joules_per_day: JoulesPerDay = None,
+    joules_per_month: AmountPerMonth = None,
+    joules_in_all: AmountInAll = None,
+    parallel: Parallel = None,
+    expires: Expires = None,
+    store_prompts: Annotated[
+        bool | None,
+        typer.Option("--store-prompts/--forget-prompts", help="Its prompts and answers are kept."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What shall have no limit any more: models, parallel, expires, or a limit such "
+            "as tokens-per-day; several: commas.",
+            metavar="WHAT",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Change what a key may. What isn't named stays; so do its token and what it has spent."""
+    amounts = {
+        "requests": (requests_per_day, requests_per_month, requests_in_all),
+        "tokens": (tokens_per_day, tokens_per_month, tokens_in_all),
+        "money": (money_per_day, money_per_month, money_in_all),
+        "joules": (joules_per_day, joules_per_month, joules_in_all),
+    }
+    daemon = DaemonClient()
+    found = daemon.get("/api/keys")
+    key = _find(found["keys"], name)
+    asked = {
+        "models": _patterns(models) or None,
+        "cloud": cloud,
+        "max_parallel": parallel,
+        "expires_at": _until(expires),
+        "store_prompts": store_prompts,
+    }
+    wanted = {field: value for field, value in asked.items() if value is not None}
+    wanted |= changed_limits(key["limits"], _limits(amounts), _patterns(drop))
+    if not wanted:
+        raise CerberusError(
+            "Nothing was named that shall change",
+            hint="Such as --tokens-per-day 50000, or --drop tokens-per-day.",
+            code="usage",
+        )
+    changed = daemon.patch(f"/api/keys/{key['id']}", wanted)
+    if json:
+        say_json(changed)
+    else:
+        _show(changed, found["currency"])
 
 
 @app.command()
@@ -145,6 +227,51 @@ def rm(name: Name, json: Json = False) -> None:
         say_json({"removed": key["id"], "name": key["name"]})
     else:
         say(f"{key['name']} is revoked.")
+
+
+def changed_limits(
+    limits: list[dict[str, Any]], asked: dict[tuple[str, str], float], drop: list[str]
+) -> dict[str, Any]:
+    """What of a change takes limits away or names others. Pure."""
+    kept = {(one["what"], one["per"]): one["most"] for one in limits}
+    names = {f"{what}-{_SUFFIX[per]}": (what, per) for what in _WHAT for per in _PER}
+    wanted: dict[str, Any] = {}
+    for name in drop:
+        if name in names:
+            kept.pop(names[name], None)
+        elif name in _NONE:
+            field, none = _NONE[name]
+            wanted[field] = none
+        else:
+            raise CerberusError(
+                f"There is no limit named {name!r}",
+                hint=f"Of {', '.join([*_NONE, *names])}.",
+                code="usage",
+            )
+    if asked or any(name in names for name in drop):
+        wanted["limits"] = _rows(kept | asked)
+    return wanted
+
+
+def _limits(amounts: Mapping[str, tuple[float | None, ...]]) -> dict[tuple[str, str], float]:
+    return {
+        (what, per): most
+        for what, three in amounts.items()
+        for per, most in zip(_PER, three, strict=True)
+        if most is not None
+    }
+
+
+def _rows(limits: dict[tuple[str, str], float]) -> list[dict[str, Any]]:
+    return [{"what": what, "per": per, "most": most} for (what, per), most in limits.items()]
+
+
+def _patterns(texts: list[str] | None) -> list[str]:
+    return [one.strip() for text in texts or [] for one in text.split(",") if one.strip()]
+
+
+def _until(text: str | None) -> str | None:
+    return None if text is None else parse_until(text, datetime.now(UTC)).isoformat()
 
 
 def parse_until(text: str, now: datetime) -> datetime:
@@ -201,7 +328,7 @@ def _show(key: dict[str, Any], currency: str) -> None:
     say(f"  expires     {_when(key['expires_at']) or 'never'}{expired}")
     if key["max_parallel"] is not None:
         say(f"  parallel    {key['running']} of {key['max_parallel']} requests")
-    say(f"  prompts     {'may be kept' if key['store_prompts'] else 'are not kept'}")
+    say(f"  prompts     {'are kept' if key['store_prompts'] else 'are not kept'}")
     for limit in key["limits"]:
         renews = f", renews {_when(limit['renews_at'])}" if limit["renews_at"] else ""
         say(f"  limit       {_limit_of(limit, currency)}{renews}")

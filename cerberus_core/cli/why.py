@@ -20,15 +20,27 @@ def why(
     curl: Annotated[
         bool, typer.Option("--curl", help="Print a curl line that asks the same again.")
     ] = False,
+    prompt: Annotated[
+        bool, typer.Option("--prompt", help="Show what was asked and answered, where it is kept.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show where a request went and why, what it waited for, and what it cost."""
     from urllib.parse import quote
 
     daemon = DaemonClient()
-    told = daemon.get(f"/api/requests/{quote(request, safe='')}")
+    path = f"/api/requests/{quote(request, safe='')}"
+    if prompt:
+        kept = daemon.get(f"{path}/prompt")
+        if json:
+            say_json(kept)
+        else:
+            _show_prompt(kept)
+        return
+    told = daemon.get(path)
     if curl:
-        say(curl_line(told, daemon.url))
+        kept = daemon.get(f"{path}/prompt") if told["prompt_kept"] else None
+        say(curl_line(told, daemon.url, kept))
     elif json:
         say_json(told)
     else:
@@ -46,40 +58,60 @@ def lines(told: dict[str, Any]) -> list[str]:
         ("prompt", _prompt(told)),
         ("answer", _answer(told)),
         ("energy", _energy(told)),
+        ("cost", _cost(told)),
         ("error", told["error"]),
     ]
     return [f"{name:8} {text}" for name, text in rows if text]
 
 
-def curl_line(told: dict[str, Any], url: str) -> str:
-    """The same request again: with the key's command, not the key; the prompt is not kept."""
+def curl_line(told: dict[str, Any], url: str, kept: dict[str, Any] | None = None) -> str:
+    """The same request again, without a key: that of the environment, or this machine's.
+
+    With the prompt where it is `kept` whole; else `…` stands in its place. Pure.
+    """
     import json
     import shlex
 
-    head = f'curl {url}{told["path"]} -H "Authorization: Bearer $(cerberus token)" '
     if told["path"] in _FORMS:
         model = shlex.quote(f"model={told['asked'] or told['model']}")
-        return f"{head}-F {model} -F {_FORMS[told['path']]}=@…"
-    body = {"model": told["asked"] or told["model"], _CONTENT.get(told["path"], "messages"): "…"}
-    if told["stream"]:
-        body["stream"] = True
-    text = shlex.quote(json.dumps(body, ensure_ascii=False))
-    return f"{head}-H 'Content-Type: application/json' -d {text}"
+        return f"curl {url}{told['path']} {_TOKEN} -F {model} -F {_FORMS[told['path']]}=@…"
+    if kept is not None and not kept["request_cut"]:
+        text = kept["request"]
+    else:
+        body = {"model": told["asked"] or told["model"], **_CONTENT.get(told["path"], _MESSAGES)}
+        if told["stream"]:
+            body["stream"] = True
+        text = json.dumps(body, ensure_ascii=False)
+    version = "-H 'anthropic-version: 2023-06-01' " if told["path"] == "/v1/messages" else ""
+    return (
+        f"curl {url}{told['path']} "
+        f"{_TOKEN} {version}-H 'Content-Type: application/json' --data-raw {shlex.quote(text)}"
+    )
 
 
+_TOKEN = '-H "Authorization: Bearer ${CERBERUS_TOKEN:-$(cerberus token)}"'
 _FORMS = {
     "/v1/audio/transcriptions": "file",
     "/v1/audio/translations": "file",
     "/v1/images/edits": "image",
 }
-_CONTENT = {
-    "/v1/audio/speech": "input",
-    "/v1/images/generations": "prompt",
-    "/v1/completions": "prompt",
-    "/v1/embeddings": "input",
-    "/v1/responses": "input",
-    "/v1/rerank": "query",
+_MESSAGES: dict[str, Any] = {"messages": [{"role": "user", "content": "…"}]}
+_CONTENT: dict[str, dict[str, Any]] = {
+    "/v1/completions": {"prompt": "…"},
+    "/v1/embeddings": {"input": "…"},
+    "/v1/messages": {"max_tokens": 1024, **_MESSAGES},
+    "/v1/responses": {"input": "…"},
+    "/v1/audio/speech": {"input": "…"},
+    "/v1/images/generations": {"prompt": "…"},
+    "/v1/rerank": {"query": "…", "documents": ["…"]},
 }
+
+
+def _show_prompt(kept: dict[str, Any]) -> None:
+    say(kept["request"] + (" … (cut)" if kept["request_cut"] else ""))
+    if kept["answer"] is not None:
+        say("")
+        say(kept["answer"] + (" … (cut)" if kept["answer_cut"] else ""))
 
 
 def _asked(told: dict[str, Any], when: datetime) -> str:
@@ -148,6 +180,22 @@ def _energy(told: dict[str, Any]) -> str | None:
     if told["tok_per_j"] is not None:
         text += f"; {figure(told['tok_per_j'])} tok/J"
     return text
+
+
+def _cost(told: dict[str, Any]) -> str | None:
+    currency = told["currency"]
+    if told["local"]:
+        paid = told["energy_cost"]
+        return None if paid is None else f"{_money(paid)} {currency} of electricity"
+    if told["cost"] is not None:
+        return f"{_money(told['cost'])} {currency} by the price table"
+    if told["local"] is None or told["prompt_tokens"] is None:
+        return None
+    return f'price unknown: set [prices."{told["model"]}"] in config.toml'
+
+
+def _money(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 or not value else f"{value:.2g}"
 
 
 def _seconds(ms: float) -> str:

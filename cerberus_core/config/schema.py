@@ -85,6 +85,10 @@ class UsageConfig:
     keep: int = attrs.field(default=1000, validator=rules.count())
     """Records kept in memory."""
     rotate_mib: int = attrs.field(default=64, validator=rules.count())
+    prompts_days: int = attrs.field(default=30, validator=rules.count())
+    """How long prompts of keys that ask for it are kept."""
+    prompts_mib: int = attrs.field(default=256, validator=rules.count())
+    """What they take at most; the oldest are deleted first."""
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,7 @@ from cerberus_core.loading import load_plugins
 from cerberus_core.metrics import Tallies
 from cerberus_core.platform import Clock, Folders, in_daemon_thread
 from cerberus_core.store import Database
-from cerberus_core.usage import Store
+from cerberus_core.usage import Prompts, Store
 from cerberus_core.values import Notice
 
 from .live_plugins import LivePlugins
@@ -35,6 +35,11 @@ async def running(
     config = settings.config
     keep, rotate_bytes = config.usage.keep, config.usage.rotate_mib << 20
     store = await in_thread(lambda: Store(folders.usage, keep=keep, rotate_bytes=rotate_bytes))
+    prompts = Prompts(
+        folders.prompts,
+        days=config.usage.prompts_days,
+        most_bytes=config.usage.prompts_mib << 20,
+    )
     database = await in_thread(lambda: Database(folders.state_file))
     bus = Bus()
     try:
@@ -71,6 +76,7 @@ async def running(
             clock=clock,
             energy=monitor.ledger,
             keys=keys,
+            prompts=prompts,
             options=options_of(config),
         )
 
@@ -92,6 +98,7 @@ async def running(
                 *settings.notices(str(folders.config_file)),
                 *[Notice(text=text, hint=mend) for text in plugins.warnings],
                 *[Notice(text=text) for text in database.warnings],
+                *([Notice(text=prompts.warning)] if prompts.warning else []),
                 *outdated(manager.outdated()),
             ]
 
@@ -111,6 +118,7 @@ async def running(
                     gateway=gateway,
                     monitor=monitor,
                     store=store,
+                    prompts=prompts,
                     tallies=tallies,
                     bus=bus,
                     keys=keys,
@@ -135,6 +143,7 @@ async def running(
     finally:
         with anyio.CancelScope(shield=True):
             await in_thread(store.close)
+            await in_thread(prompts.close)
             await in_thread(database.close)
 
 

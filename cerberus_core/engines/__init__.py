@@ -6,13 +6,14 @@ as interface objects, and no HTTP.
 """
 
 from .footprints import Footprints
-from .lease import Lease, Waited
+from .lease import Delay, Lease, Waited
 from .manager import Manager
 from .policy import ModelPolicy, Policies, can_chat, policies_of
 from .pools import Pools
 from .room import RoomRules
 
 __all__ = [
+    "Delay",
     "Footprints",
     "Lease",
     "Manager",

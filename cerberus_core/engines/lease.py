@@ -24,6 +24,15 @@ class Waited:
     """The models that left for it."""
 
 
+@attrs.frozen(kw_only=True)
+class Delay:
+    """What a request that comes now would wait for, in seconds, as far as that is known."""
+
+    load_s: float | None = None
+    """None: it need not be loaded, or nobody knows yet how long that takes."""
+    queue_s: float = 0.0
+
+
 @attrs.define(kw_only=True, eq=False)
 class Lease:
     """While it is held, the model is not unloaded. Give it back on every path."""

@@ -28,7 +28,7 @@ from cerberus_core.platform import Clock, woken
 from cerberus_core.values import Endpoint, Gone, LoadPlan, LoadProgress, ModelInfo, ModelState
 
 from .foreign import Foreign
-from .lease import Waited
+from .lease import Delay, Waited
 from .policy import ModelPolicy, backoff_s
 from .queue import Queue
 from .residency import Footprint, Resident
@@ -157,6 +157,15 @@ class Life:
     def in_flight(self) -> int:
         """Requests that use it now."""
         return self.queue.in_flight
+
+    def delay(self) -> Delay:
+        """What one that asks now would wait for."""
+        load_s = None
+        if self.state == "loading":
+            load_s = self._eta_s()
+        elif self.state != "ready" and self.model.managed:
+            load_s = self._usual_load_s(self)
+        return Delay(load_s=load_s, queue_s=self._turns_s())
 
     @property
     def plan(self) -> LoadPlan:
@@ -569,8 +578,11 @@ class Life:
     def _retry_after_s(self) -> int:
         """When those who wait now will have had their turn, roughly."""
         load_s = self.load_s if self.state != "ready" else 0.0
-        turns_s = len(self.queue) * (self._turn_s or 0.0) if self.queue.limit is not None else 0.0
-        return min(max(1, math.ceil(load_s + turns_s)), MOST_RETRY_S)
+        return min(max(1, math.ceil(load_s + self._turns_s())), MOST_RETRY_S)
+
+    def _turns_s(self) -> float:
+        """Of those who wait now."""
+        return len(self.queue) * (self._turn_s or 0.0) if self.queue.limit is not None else 0.0
 
     def _not_left(self, error: Exception) -> CerberusError:
         words = error.message if isinstance(error, CerberusError) else f"{error}"

@@ -17,7 +17,7 @@ from cerberus_core.values import Fit, LoadPlan, ModelInfo, Notice, Plan, PoolUse
 from .catalog import Catalog
 from .footprints import Footprints
 from .foreign import Foreign
-from .lease import Lease, Waited
+from .lease import Delay, Lease, Waited
 from .life import Life
 from .memory import Memory
 from .policy import Policies, first_choice, idle_settings, index, not_found, strangers
@@ -203,6 +203,11 @@ class Manager:
         """How long a request waits for this model where it has fallbacks; None: as long as it
         takes."""
         return self._policies.of(self._id_of(name)).patience_s
+
+    def delay(self, name: str) -> Delay:
+        """What a request for the model would wait for now, as far as that is known."""
+        life = self._lives.get(self._names.get(name, ""))
+        return life.delay() if life is not None else Delay()
 
     def _id_of(self, name: str) -> str:
         """Of a model that may not be there at all: its settings are."""

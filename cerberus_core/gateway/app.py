@@ -17,7 +17,7 @@ from cerberus_core.engines import Manager
 from cerberus_core.errors import BadRequest, CerberusError, NotFound, Unavailable
 from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
-from cerberus_core.usage import Store
+from cerberus_core.usage import Prompts, Store
 from cerberus_core.values import ModelInfo, Record, new_id
 
 from .admission import Admission, known_to, unknown_to_key
@@ -29,6 +29,7 @@ from .facts import Facts
 from .live import Live, LiveRequests
 from .media import FORMS, parse_form
 from .options import Options
+from .overheard import Overheard
 from .relay import CLIENT_GONE, Relay
 from .request import REQUIRED, Parsed, parse
 from .sink import Header, Sink, sink_of
@@ -72,9 +73,10 @@ class Gateway:
         options: Options,
         energy: Ledger | None = None,
         keys: Keys | None = None,
+        prompts: Prompts | None = None,
     ) -> None:
         """`energy` shares out what the answers of local models use; `keys` holds gateway keys
-        to their limits, and knows prices.
+        to their limits, and knows prices; `prompts` keeps those of keys that ask for it.
         """
         self.requests = LiveRequests(publish, clock)
         self._manager = manager
@@ -83,6 +85,7 @@ class Gateway:
         self._options = options
         self._energy = energy
         self._keys = keys
+        self._prompts = prompts
         self._clients = Clients()
         started = clock.now()
         self._started_unix = int(started.timestamp())
@@ -165,7 +168,8 @@ class Gateway:
             principal.key_id,
         )
         admission = None if principal is OWNER else self._admission_of(principal, parsed)
-        relay = self._make_relay(parsed, live, sink, who, admission)
+        overheard = Overheard(sink) if path not in FORMS and self._is_kept(principal) else None
+        relay = self._make_relay(parsed, live, overheard or sink, who, admission)
         client = relay.client
         self.requests.begin(live)
         gone = False
@@ -193,6 +197,15 @@ class Gateway:
             raise
         finally:
             sink.forget()
+            if overheard is not None and self._prompts is not None:
+                self._prompts.keep(
+                    live.id,
+                    principal.key_id or "",
+                    path,
+                    request=bytes(body),
+                    answer=bytes(overheard.data),
+                    cut=overheard.too_long,
+                )
             record = self._priced(relay.record())
             if admission is not None:
                 admission.end(record, metered=relay.use is not None)
@@ -237,6 +250,11 @@ class Gateway:
             await sink.whole(status_of(error), [JSON_TYPE], dialect.error_body(error))
             return
         await sink.whole(200, [JSON_TYPE], _encode(told))
+
+    def _is_kept(self, principal: Principal) -> bool:
+        if principal is OWNER or self._keys is None:
+            return False
+        return self._keys.stores_prompts(principal)
 
     def _admission_of(self, principal: Principal, parsed: Parsed) -> Admission:
         assert self._keys is not None

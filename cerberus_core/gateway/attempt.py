@@ -14,8 +14,8 @@ from .clients import Clients
 from .decode import PLAIN, Decoder
 from .facts import Facts
 from .options import Options
+from .quota import passed_on
 from .reading import NO_LIMIT_S, Reading
-from .sink import Header
 from .stream import UpstreamError
 from .upstream import Answer, ConnectionLost
 from .upstream_errors import KeptStatus, excerpt, message_of, refusal
@@ -86,6 +86,8 @@ class Attempt:
         decoder = Decoder(encoding) if encoding else PLAIN
         if not 200 <= answer.status < 300:
             raise self._refusal(answer, await self._reading.whole(answer, decoder))
+        provider = self._way.refusals_pass and not self._lease.endpoint.local
+        self._client.quota = passed_on(answer.headers) if provider else ()
         streams = answer.headers.get("content-type", "").partition(";")[0] == "text/event-stream"
         if streams and self._streams:
             await self._pass_stream(answer, decoder)
@@ -103,9 +105,12 @@ class Attempt:
 
     def _refusal(self, answer: Answer, data: bytes) -> CerberusError:
         lease = self._lease
-        error = refusal(answer.status, answer.headers, data, lease.model, lease.explain)
+        now = self._clock.now()
+        error = refusal(answer.status, answer.headers, data, lease.model, lease.explain, now)
         if isinstance(error, KeptStatus) and not self._way.refusals_pass:
-            error.body = None  # it is in the endpoint's words, not in the client's
+            # They are in the endpoint's words, not in the client's.
+            error.body = None
+            error.headers = ()
         return error
 
     async def _pass_whole(self, answer: Answer, data: bytes) -> None:
@@ -124,7 +129,7 @@ class Attempt:
             ) from None
         if self._client.started:
             raise UpstreamFailed(f"{self._name} was asked for a stream and gave a whole answer")
-        await self._client.whole(answer.status, _retry_after(answer), out)
+        await self._client.whole(answer.status, out)
 
     async def _pass_stream(self, answer: Answer, decoder: Decoder) -> None:
         stream = self._way.stream(
@@ -213,8 +218,3 @@ class Attempt:
             f"{lease.model.id} broke off its answer: {lost}",
             hint="Its own log may say why. Asking again may help.",
         )
-
-
-def _retry_after(answer: Answer) -> list[Header]:
-    retry = answer.headers.get("retry-after")
-    return [] if retry is None else [(b"retry-after", retry.encode("latin-1", "replace"))]

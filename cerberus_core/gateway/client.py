@@ -11,8 +11,9 @@ from .answers import JSON_TYPE, status_of
 from .holding import Holding
 from .live import Live
 from .options import Options
+from .retry import retry_hint
 from .sink import Header, Sink
-from .upstream_errors import KeptStatus, Refused
+from .upstream_errors import KeptStatus
 from .wires.dialect import Dialect
 
 LEAST_S = 0.001
@@ -41,6 +42,8 @@ class Client:
         """It has got some of an answer, so that nobody else can give it."""
         self.status: int | None = None
         self.error: str | None = None
+        self.quota: Sequence[Header] = ()
+        """What a provider says of its limits."""
         self.voice: Voice | None = None
         """A stream whose errors and signs of life are events of its own, once it has begun."""
         self.kind = EVENTS
@@ -53,13 +56,11 @@ class Client:
         self._clock = clock
         self._began = clock.monotonic()
 
-    async def whole(
-        self, status: int, headers: Sequence[Header], body: bytes, kind: Header = JSON_TYPE
-    ) -> None:
+    async def whole(self, status: int, body: bytes, kind: Header = JSON_TYPE) -> None:
         """A whole answer."""
         self.status = status
         self.answered = True
-        await self._sink.whole(status, [kind, *headers, self._request_id()], body)
+        await self._sink.whole(status, [kind, *self.quota, self._request_id()], body)
 
     async def piece(self, data: bytes, *, more: bool = True) -> None:
         """A piece of a stream."""
@@ -71,8 +72,8 @@ class Client:
         own = self.voice if self.answered else None
         await self._send(self._dialect.sign(words) if own is None else own.keep_alive(), True)
 
-    async def fail(self, error: CerberusError) -> None:
-        """An answer that is an error, or ends in one."""
+    async def fail(self, error: CerberusError, *, tried: bool = False) -> None:
+        """An answer that is an error, or ends in one. `tried`: fallbacks were asked."""
         self.error = error.message
         if self.started and self.cuts:
             self._sink.forget()
@@ -86,11 +87,7 @@ class Client:
                 await self._send(own.failed(error), False)
             return
         self.status = status_of(error)
-        headers: list[Header] = [JSON_TYPE, self._request_id()]
-        if error.retry_after_s is not None:
-            headers.append((b"retry-after", b"%d" % error.retry_after_s))
-        if isinstance(error, Refused) and error.retry_after is not None:
-            headers.append((b"retry-after", error.retry_after.encode("latin-1", "replace")))
+        headers = [JSON_TYPE, self._request_id(), *retry_hint(error, tried=tried)]
         body = error.body if isinstance(error, KeptStatus) else None
         if body is None:
             body = self._dialect.error_body(error, self._live.id)
@@ -122,6 +119,7 @@ class Client:
                 (b"cache-control", b"no-cache"),
                 (b"x-accel-buffering", b"no"),
                 self._request_id(),
+                *self.quota,
             ]
             await self._sink.start(200, headers)
         await self._sink.piece(data, more)

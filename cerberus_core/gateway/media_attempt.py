@@ -50,7 +50,7 @@ class MediaAttempt(Attempt):
             usage = usage_of(data)
             if usage is not None:
                 self._facts.take_usage(_encode(usage))
-            await self._client.whole(answer.status, [], data, kind)
+            await self._client.whole(answer.status, data, kind)
             return
         await self._pass_pieces(answer, decoder, kind, events=plain == EVENTS_TYPE)
 

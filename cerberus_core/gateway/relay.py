@@ -11,7 +11,13 @@ import asyncio
 from typing import Any
 
 from cerberus_core.engines import Lease, Manager, Waited
-from cerberus_core.errors import BadRequest, CerberusError, Forbidden, UpstreamFailed
+from cerberus_core.errors import (
+    BadRequest,
+    CerberusError,
+    Forbidden,
+    LimitReached,
+    UpstreamFailed,
+)
 from cerberus_core.gpu import Ledger, Share, Use
 from cerberus_core.platform import Clock
 from cerberus_core.values import Record, Tried
@@ -81,7 +87,7 @@ class Relay:
         try:
             await self._answer()
         except CerberusError as error:
-            await self.client.fail(error)
+            await self.client.fail(error, tried=bool(self._tried))
 
     def record(self) -> Record:
         """What is known of the request now."""
@@ -115,21 +121,34 @@ class Relay:
         )
 
     async def _answer(self) -> None:
-        name: str | None = self._parsed.model
+        name = self._parsed.model
         others: list[str] | None = None
-        while name is not None:
+        slow: str | None = None
+        told: CerberusError | None = None
+        while True:
             try:
                 await self._try(name, others)
                 return
             except CerberusError as error:
-                # A key may not use every fallback: one that it may comes later.
-                goes_on = gives_way(error) or (bool(self._tried) and isinstance(error, Forbidden))
+                # A key may not use every fallback: one that it may comes later, and that it
+                # may not is no answer to who asked for another model.
+                barred = bool(self._tried) and isinstance(error, (Forbidden, LimitReached))
+                if told is None or not barred:
+                    told = error
                 if others is None:
                     others = list(self._manager.fallbacks(name))
-                if not others or self.client.answered or not goes_on:
+                if isinstance(error, TooSlow) and slow is None:
+                    slow = name
+                if self.client.answered or not (barred or gives_way(error)):
                     raise
+                if not others and slow is None:
+                    raise told from None
                 self._give_up(name, error)
-                name = others.pop(0)
+                if others:
+                    name = others.pop(0)
+                else:  # nobody else could: late is better than never
+                    assert slow is not None
+                    name, slow = slow, None
 
     def _give_up(self, name: str, error: CerberusError) -> None:
         model = self._lease.model.id if self._lease else name
@@ -193,7 +212,7 @@ class Relay:
             async with asyncio.timeout(limit_s):
                 if limit_s is not None:
                     model = await manager.load(name, wait=False)
-                    reason = too_slow(model, limit_s)
+                    reason = too_slow(model.id, manager.delay(model.id), limit_s)
                     if reason is not None:
                         raise TooSlow(reason)
                 self._lease = await manager.acquire(name, in_session=in_session)

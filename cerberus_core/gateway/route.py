@@ -1,5 +1,6 @@
 """Which model a request goes to when the one it named can't answer. Pure."""
 
+from cerberus_core.engines import Delay
 from cerberus_core.errors import (
     CerberusError,
     EngineLost,
@@ -42,13 +43,15 @@ def gives_way(error: CerberusError) -> bool:
     return isinstance(error, kinds) or error.code == "wire_unsupported"
 
 
-def too_slow(model: ModelInfo | None, left_s: float) -> str | None:
+def too_slow(model_id: str, delay: Delay, left_s: float) -> str | None:
     """Why waiting for the model would take longer than `left_s`; None: it may come in time."""
-    if model is None or model.state != "loading" or model.eta_s is None:
+    load_s = delay.load_s or 0.0
+    if load_s + delay.queue_s <= left_s:
         return None
-    if model.eta_s <= left_s:
-        return None
-    return f"{model.id} would take about {model.eta_s:.0f} s to load"
+    words = [f"{load_s:.0f} s to load"] if load_s else []
+    if delay.queue_s:
+        words.append(f"{delay.queue_s:.0f} s until its turn comes")
+    return f"{model_id} would take about {' and '.join(words)}"
 
 
 def waits(model: ModelInfo | None) -> str:

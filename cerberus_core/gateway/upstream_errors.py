@@ -1,13 +1,18 @@
 """What an endpoint's refusal means for the client. Pure."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from cerberus_core.errors import CerberusError, UpstreamFailed
 from cerberus_core.values import ModelInfo
+
+from . import quota
+from .sink import Header
 
 Explain = Callable[[int, bytes], CerberusError | None]
 """`Lease.explain`: what the backend makes of a refusal's status and body."""
@@ -16,13 +21,14 @@ Explain = Callable[[int, bytes], CerberusError | None]
 _OVERFLOW = re.compile(
     r"context (?:length|size|window)|prompt is too long|maximum context|too many tokens", re.I
 )
+_USED_UP = ("insufficient_quota", "billing_hard_limit_reached", "billing_error")
 
 
 class Refused(UpstreamFailed):
-    """The endpoint refused; `retry_after` is what it asked for, word for word."""
+    """The endpoint refused; `headers` are what it says of its limits, word for word."""
 
     code = "upstream_refused"
-    retry_after: str | None = None
+    headers: Sequence[Header] = ()
 
 
 class KeptStatus(Refused):
@@ -31,6 +37,8 @@ class KeptStatus(Refused):
     body: bytes | None = None
     overflow = False
     """The request is longer than the model's context."""
+    used_up = False
+    """Nothing is left of what was paid for: that doesn't renew by itself."""
 
     def __init__(self, message: str, status: int, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -38,7 +46,12 @@ class KeptStatus(Refused):
 
 
 def refusal(
-    status: int, headers: Mapping[str, str], data: bytes, model: ModelInfo, explain: Explain
+    status: int,
+    headers: Mapping[str, str],
+    data: bytes,
+    model: ModelInfo,
+    explain: Explain,
+    now: datetime,
 ) -> CerberusError:
     """The error that tells it.
 
@@ -68,7 +81,14 @@ def refusal(
         error = KeptStatus(told["message"], status)
         error.body = data
         error.overflow = status in (400, 413) and _is_overflow(told)
-    error.retry_after = headers.get("retry-after")
+        error.used_up = told.get("code") in _USED_UP or told.get("type") in _USED_UP
+    error.headers = quota.passed_on(headers)
+    wait_s = quota.wait_s(headers, now)
+    if wait_s:
+        error.retry_after_s = math.ceil(wait_s)
+        error.message += (
+            f" (ask again after {now + timedelta(seconds=wait_s):%Y-%m-%d %H:%M:%S} UTC)"
+        )
     return error
 
 

@@ -30,6 +30,10 @@ class Folders:
         return self.data / "usage"
 
     @property
+    def prompts(self) -> Path:
+        return self.data / "prompts"
+
+    @property
     def logs(self) -> Path:
         return self.data / "logs"
 

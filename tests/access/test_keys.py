@@ -2,7 +2,7 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -188,6 +188,10 @@ def test_no_limit_is_passed_by_more_than_one_request_and_all_comes_back(
     assert math.isclose(account.reserved.money + account.reserved.joules, 0.0, abs_tol=1e-9)
 
 
+def named(name: str) -> Callable[[Key], Key]:
+    return lambda key: attrs.evolve(key, name=name)
+
+
 def begun(account: Account, ask: Ask | None = None, now: datetime = NOW) -> Reservation | None:
     answer = account.reserve(HERE, now, ask or Ask())
     return answer if isinstance(answer, Reservation) else None
@@ -371,7 +375,7 @@ async def test_a_restart_keeps_keys_and_spending_and_forgets_what_was_revoked(fi
         reservation.settle(NOW, tokens=25)
         reservation.settle_joules(NOW, 1.5)
     await keys.remove(removed.key.id)
-    await keys.rename(account.key.id, "renamed")
+    await keys.change(account.key.id, named("renamed"))
     await keys.flush()
     again = await keys_in(file)
     principal = again.admit(token.encode())
@@ -444,7 +448,7 @@ async def test_a_locked_file_makes_no_key_keeps_limits_and_a_revoked_one_shut(
         with pytest.raises(AccessDenied):
             keys.admit(bad.encode())
         with pytest.raises(Unavailable):
-            await keys.rename(account.key.id, "other")
+            await keys.change(account.key.id, named("other"))
         for _ in range(2):
             keys.begin(account.principal, HERE, 1, 1)
         assert not await keys.flush()
@@ -503,10 +507,10 @@ async def test_the_same_name_is_given_once(file: Path) -> None:
     _, first = await made(keys)
     with pytest.raises(BadRequest, match="already"):
         await made(keys)
-    await keys.rename(first.key.id, "laptop")  # its own
+    await keys.change(first.key.id, named("laptop"))  # its own
     _, second = await made(keys, name="second")
     with pytest.raises(BadRequest, match="already"):
-        await keys.rename(second.key.id, "laptop")
+        await keys.change(second.key.id, named("laptop"))
 
 
 async def test_joules_are_expected_as_they_were_so_far(file: Path) -> None:

@@ -12,7 +12,7 @@ from cerberus_core.gateway import Gateway, Options
 from cerberus_core.gpu import Monitor
 from cerberus_core.metrics import Tallies
 from cerberus_core.platform import SystemClock
-from cerberus_core.usage import Store
+from cerberus_core.usage import Prompts, Store
 
 TOKEN = "the-token-of-this-test"
 
@@ -28,6 +28,7 @@ def services(folder: Path) -> Services:
         gateway=Gateway(manager, store, publish=bus.publish, clock=clock, options=Options()),
         monitor=Monitor({}, {}, clock=clock),
         store=store,
+        prompts=Prompts(folder / "prompts", days=1, most_bytes=1 << 20),
         tallies=Tallies(),
         bus=bus,
         codes=OneTimeCodes(clock),

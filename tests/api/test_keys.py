@@ -112,6 +112,60 @@ async def test_a_key_is_renamed_and_revoked_at_once(box: Box) -> None:
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
+async def test_what_a_key_may_is_changed_for_the_next_request_and_the_rest_stays(box: Box) -> None:
+    token, key = await made(box, limits=per_day(requests=1), max_parallel=3)
+    path = f"/api/keys/{key['id']}"
+    assert (await ask(box, token)).status_code == 200
+    assert (await ask(box, token)).status_code == 429
+    more = await box.http.patch(path, json={"limits": per_day(requests=2)})
+    assert (await ask(box, token)).status_code == 200, more.text
+    assert (await ask(box, token)).status_code == 429, "what was spent stays spent"
+    assert (await box.http.patch(path, json={"limits": [], "cloud": False})).status_code == 200
+    assert (await ask(box, token)).status_code == 200
+    refused = await ask(box, token, model="cloud/m")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "cloud_not_allowed")
+    await box.http.patch(path, json={"cloud": True, "models": ["cloud/*"]})
+    assert (await ask(box, token, model="cloud/m")).status_code == 200
+    assert (await ask(box, token)).status_code == 403
+    await box.http.patch(path, json={"models": [], "max_parallel": None, "store_prompts": True})
+    shown = (await listed(box))["laptop"]
+    assert (shown["models"], shown["max_parallel"], shown["limits"]) == ([], None, [])
+    assert (shown["store_prompts"], shown["total"]["requests"]) == (True, 4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"limits": per_day(words=1)},
+        {"max_parallel": 0},
+        {"expires_at": "2020-01-01T00:00:00Z"},
+        {"models": ["a b"]},
+    ],
+)
+async def test_a_change_that_makes_no_sense_changes_nothing(box: Box, wrong: Any) -> None:
+    _, key = await made(box)
+    answer = await box.http.patch(f"/api/keys/{key['id']}", json=wrong)
+    assert answer.status_code == 400, answer.text
+    assert (await listed(box))["laptop"] == key
+
+
+async def test_a_key_that_has_expired_can_be_renewed(
+    start_box: StartBox, upstream: ScriptedServer
+) -> None:
+    clock = FakeClock()
+    async with start_box(endpoint(upstream), clock=clock) as box:
+        token, key = await made(box, expires_at="2026-01-02T00:00:00Z")
+        await clock.advance(2 * 86400)
+        path = f"/api/keys/{key['id']}"
+        assert (await box.http.patch(path, json={"name": "old"})).status_code == 200
+        assert (await box.http.patch(path, json={"expires_at": "2026-01-02T12:00:00Z"})
+                ).status_code == 400  # fmt: skip
+        assert (await ask(box, token)).status_code == 401
+        await box.http.patch(path, json={"expires_at": None})
+        assert (await ask(box, token)).status_code == 200
+
+
 async def test_a_key_that_is_revoked_while_its_request_is_on_its_way_is_refused(box: Box) -> None:
     token, key = await made(box)
 

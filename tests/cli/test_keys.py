@@ -113,3 +113,44 @@ def test_a_span_or_a_date_says_when_it_ends() -> None:
     for wrong in ("", "1y", "99999999d", "tomorrow"):
         with pytest.raises(CerberusError):
             keys.parse_until(wrong, NOW)
+
+
+def test_what_a_key_may_is_changed(cli: Cli, served: DaemonProcess) -> None:
+    token = cli("keys", "add", "tuned", "--requests-per-day", "1", "--expires", "30d").out.strip()
+    assert (ask(served, token), ask(served, token)) == (200, 429)
+    done = cli("keys", "set", "tuned", "--requests-per-day", "5", "--tokens-in-all", "900",
+               "--local-only", "--store-prompts", "--drop", "expires")  # fmt: skip
+    assert done.code == 0, done.err
+    for words in ("1 of 5 requests a day", "7 of 900 tokens in all", "(local only)", "are kept",
+                  "expires     never"):  # fmt: skip
+        assert words in done.out
+    assert ask(served, token) == 200
+    done = cli("keys", "set", "tuned", "--drop", "requests-per-day, tokens-in-all", "--cloud")
+    assert "limit " not in done.out
+    wrong = cli("keys", "set", "tuned", "--drop", "sleep")
+    assert (wrong.code, "tokens-per-day" in wrong.err) == (2, True)
+    assert cli("keys", "set", "tuned").code == 2
+    assert cli("keys", "set", "nobody", "--cloud").code != 0
+    cli("keys", "rm", "tuned")
+
+
+def test_what_a_key_asked_is_shown_where_it_is_kept_alone(cli: Cli, served: DaemonProcess) -> None:
+    for name, options in (("kept", ["--store-prompts"]), ("plain", [])):
+        token = cli("keys", "add", name, *options).out.strip()
+        assert ask(served, token) == 200
+        [last] = json.loads(cli("usage", "--last", "1", "--json").out)["requests"]
+        assert last["client"] == name
+        shown = cli("why", "--prompt", last["id"])
+        for _ in range(100):  # it is written a moment after the answer
+            if shown.code == 0 or name == "plain":
+                break
+            shown = cli("why", "--prompt", last["id"])
+        line = cli("why", "--curl", last["id"]).out
+        assert token not in line
+        if name == "kept":
+            assert '"content": "hi"' in shown.out
+            assert '"content": "hi"' in line
+        else:
+            assert (shown.code != 0, "--store-prompts" in shown.err) == (True, True)
+            assert '"content": "…"' in line
+        cli("keys", "rm", name)

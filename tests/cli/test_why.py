@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from cerberus_core.cli.why import curl_line, lines
 
 PLAIN: dict[str, Any] = {
@@ -12,6 +14,7 @@ PLAIN: dict[str, Any] = {
     "evicted": [], "tried": [], "ttft_ms": None, "duration_ms": 40, "tok_per_sec": None,
     "prefill_tok_per_sec": None, "energy_j": None, "energy_gpu_j": None, "energy_cpu_j": None,
     "energy": None, "tok_per_j": None, "status": 200, "error": None,
+    "cost": None, "energy_cost": None, "currency": "EUR", "prompt_kept": False,
 }  # fmt: skip
 
 
@@ -43,6 +46,7 @@ def test_every_step_of_the_way_is_named() -> None:
         "prompt": "312 tokens, 280 of them cached; read at 1200 tok/s; first token after 182 ms",
         "answer": "62 tokens; 34.2 tok/s; 4.0 s in all; status 200",
         "energy": "14.5 J measured (GPU 12.3, CPU 2.2); 4.3 tok/J",
+        "cost": 'price unknown: set [prices."acme/x"] in config.toml',
     }
     assert ": coder at" in rows["asked"]
     assert "session s1" in rows["asked"]
@@ -56,12 +60,28 @@ def test_an_error_is_no_answer() -> None:
 
 def test_a_replay_holds_no_key_and_the_name_that_was_asked() -> None:
     line = curl_line({**PLAIN, "asked": "it's", "stream": True}, "http://127.0.0.1:1")
-    assert "$(cerberus token)" in line
-    assert """'{"model": "it'"'"'s", "messages": "…", "stream": true}'""" in line
+    assert "Bearer ${CERBERUS_TOKEN:-$(cerberus token)}" in line
+    assert """'{"model": "it'"'"'s", "messages": [""" in line
 
 
 def test_a_replay_of_a_form_sends_one() -> None:
     line = curl_line({**PLAIN, "path": "/v1/audio/transcriptions"}, "http://127.0.0.1:1")
     assert line.endswith("-F model=first/m -F file=@…")
     line = curl_line({**PLAIN, "path": "/v1/images/generations"}, "http://127.0.0.1:1")
-    assert line.endswith("""-d '{"model": "first/m", "prompt": "…"}'""")
+    assert line.endswith("""--data-raw '{"model": "first/m", "prompt": "…"}'""")
+
+
+@pytest.mark.parametrize(
+    ("record", "cost"),
+    [
+        ({"cost": 0.00712}, "0.0071 EUR by the price table"),
+        ({"cost": 0.0000071}, "7.1e-06 EUR by the price table"),
+        ({}, 'price unknown: set [prices."first/m"] in config.toml'),
+        ({"prompt_tokens": None}, None),
+        ({"local": None}, None),
+        ({"local": True}, None),
+        ({"local": True, "energy_cost": 0.0012}, "0.0012 EUR of electricity"),
+    ],
+)
+def test_what_it_cost_or_that_nobody_knows(record: dict[str, Any], cost: str | None) -> None:
+    assert told(**{"local": False, "prompt_tokens": 5, **record}).get("cost") == cost

@@ -1,6 +1,7 @@
 """What an endpoint's refusal becomes: its own body, or the words of whoever knows better."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from cerberus_core.values import ModelInfo
 from tests.conftest import StartBox, endpoint
 
 MODEL = ModelInfo(id="up/m", backend="up", name="m")
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BODY = json.dumps({"error": {"message": "the tensor is too wide"}}).encode()
 KNOWN = BadRequest("up/m takes no such thing", hint="Send less.", code="unsupported_input")
 
@@ -22,12 +24,12 @@ def nothing_known(status: int, body: bytes) -> CerberusError | None:
 
 
 def test_a_refusal_passes_as_it_came_unless_the_backend_knows_better() -> None:
-    error = refusal(500, {}, BODY, MODEL, nothing_known)
+    error = refusal(500, {}, BODY, MODEL, nothing_known, NOW)
     assert isinstance(error, KeptStatus)
     assert (error.body, status_of(error), error.overflow) == (BODY, 500, False)
-    assert refusal(500, {}, BODY, MODEL, lambda *_: KNOWN) is KNOWN
+    assert refusal(500, {}, BODY, MODEL, lambda *_: KNOWN, NOW) is KNOWN
     plain = b"the tensor is too wide"
-    assert refusal(500, {}, plain, MODEL, lambda *_: KNOWN) is KNOWN, "of any shape"
+    assert refusal(500, {}, plain, MODEL, lambda *_: KNOWN, NOW) is KNOWN, "of any shape"
 
 
 @pytest.mark.parametrize(
@@ -43,14 +45,14 @@ def test_a_refusal_passes_as_it_came_unless_the_backend_knows_better() -> None:
 def test_a_request_longer_than_the_context_is_known_as_one(
     error: dict[str, str], overflow: bool
 ) -> None:
-    told = refusal(400, {}, json.dumps({"error": error}).encode(), MODEL, nothing_known)
+    told = refusal(400, {}, json.dumps({"error": error}).encode(), MODEL, nothing_known, NOW)
     assert isinstance(told, KeptStatus)
     assert told.overflow is overflow
 
 
 def test_what_only_the_operator_can_mend_needs_no_explanation() -> None:
     for status in (401, 302):
-        error = refusal(status, {}, BODY, MODEL, lambda *_: KNOWN)
+        error = refusal(status, {}, BODY, MODEL, lambda *_: KNOWN, NOW)
         assert status_of(error) == 502
 
 

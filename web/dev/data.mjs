@@ -27,6 +27,21 @@ export const makeNotices = () => [
   { text: "The plugin vision could not start: importing it failed: No module named 'libgpu'", hint: "report it to the authors of cerberus-vision 0.1; or block it with blocked_plugins" },
 ];
 
+const amounts = (change) => ({ requests: 0, tokens: 0, money: 0, joules: 0, ...change });
+
+const key = (id, name, change) => ({
+  id, name, created_at: minutesAgo(9000), last_used_at: null, expires_at: null, expired: false, models: [], cloud: true, limits: [],
+  max_parallel: null, running: 0, store_prompts: false, day: amounts(), month: amounts(), total: amounts(), ...change,
+});
+
+const limit = (what, per, most, spent) => ({ what, per, most, spent, reserved: 0, renews_at: per === "total" ? null : new Date(Date.now() + 9e6).toISOString() });
+
+export const makeKeys = () => [
+  key("w8rk3mcz5p", "laptop", { models: ["llamacpp/*", "qwen*"], cloud: false, limits: [limit("tokens", "day", 200_000, 124_312), limit("joules", "month", 90_000, 1234.5)], last_used_at: minutesAgo(3), day: amounts({ requests: 41, tokens: 124_312 }) }),
+  key("9xx2h4a7bq", "the-continuous-integration-of-a-project-with-a-long-name", { models: ["acme/small-model-for-reviews"], limits: [limit("money", "month", 20, 20)], expires_at: minutesAgo(-40_000), last_used_at: minutesAgo(1500), store_prompts: true }),
+  key("c0ffee1234", "guest", { expires_at: minutesAgo(100), expired: true }),
+];
+
 const record = (change) => ({
   id: "", time: minutesAgo(1), model: "llamacpp/SmolLM2-135M-Instruct-Q4_1", backend: "llamacpp", client: "openai-python/2.8", session_id: null,
   local: true, path: "/v1/chat/completions", stream: true, prompt_tokens: 412, cached_tokens: null, completion_tokens: 128, tokens_counted: false,

@@ -10,7 +10,7 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { answerFor } from "./answers.mjs";
-import { makeEndpoints, makeModels, makeNotices, makeRecords } from "./data.mjs";
+import { makeEndpoints, makeKeys, makeModels, makeNotices, makeRecords } from "./data.mjs";
 
 const flag = (name) => process.argv.includes(`--${name}`);
 const PORT = Number(process.argv[process.argv.indexOf("--port") + 1]) || 7734;
@@ -31,6 +31,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const listed = flag("empty") ? [] : [...makeModels(), ...(flag("many") ? makeEndpoints(150) : [])];
 const models = new Map(listed.map((m) => [m.id, m]));
 const records = flag("empty") ? [] : makeRecords();
+let keys = flag("empty") ? [] : makeKeys();
 const live = new Map();
 const watchers = new Set();
 const events = [];
@@ -167,6 +168,17 @@ async function api(request, response, url) {
   if (path === "/api/notices") return send(response, 200, { notices: flag("warn") ? makeNotices() : [] });
   if (path === "/api/models") return send(response, 200, { models: [...models.values()], default: models.keys().next().value ?? null, problems: [], fits: {} });
   if (path === "/api/requests") return send(response, 200, { live: [...live.values()], recent: records.slice(0, Number(url.searchParams.get("limit"))) });
+  if (path === "/api/keys" && request.method === "POST") {
+    const { name, models, cloud } = await bodyOf(request);
+    const made = { ...makeKeys().at(-1), id: `k${keys.length}`, name, models, cloud, expires_at: null, expired: false, created_at: new Date().toISOString() };
+    keys.push(made);
+    return send(response, 201, { token: `ck-${made.id}-3q2mZk8vT1bXw9RjY7sLhN4cPfGd6eUa`, key: made });
+  }
+  if (path === "/api/keys") return send(response, 200, { keys, currency: "EUR" });
+  if (path.startsWith("/api/keys/")) {
+    keys = keys.filter((one) => one.id !== path.slice("/api/keys/".length));
+    return send(response, 204, null);
+  }
   const [, verb, tail] = /^\/api\/models\/(load|unload)\/(.+)$/.exec(path) ?? [];
   const id = tail && decodeURIComponent(tail);
   if (!id || !models.has(id)) return problem(response, 404, "not_found", "There is no such thing here.", null);

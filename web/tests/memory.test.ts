@@ -104,6 +104,6 @@ describe("a tab in the address", () => {
   it("is found again, and is no code's", () => {
     expect(TABS.map((tab) => tabOf(hashOf(tab)))).toEqual([...TABS]);
     expect(["", "#", "#code=AB", "#/chat/", "#chat"].map(tabOf)).toEqual(Array(5).fill("models"));
-    expect(TABS.map((tab) => codeIn(hashOf(tab)))).toEqual([null, null, null]);
+    expect(TABS.map((tab) => codeIn(hashOf(tab)))).toEqual([null, null, null, null]);
   });
 });

@@ -2,6 +2,7 @@
 import { Api } from "./api/client";
 import { type ApiError, asApiError } from "./api/errors";
 import { Chat } from "./chat/chat.svelte";
+import { KeyRing } from "./keyring.svelte";
 import { Box } from "./live/box.svelte";
 import { Clock } from "./live/clock.svelte";
 import { watchPresence } from "./live/presence";
@@ -25,6 +26,7 @@ export class Session {
     },
   );
   readonly box = new Box(this.api, this.clock, () => this.#leave());
+  readonly keys = new KeyRing(this.api);
   readonly chat = new Chat(() => this.#leave());
   #unwatch: (() => void) | null = null;
 
@@ -90,6 +92,7 @@ export class Session {
     this.#unwatch?.();
     this.#unwatch = null;
     this.box.clear();
+    this.keys.clear();
     this.chat.stop();
   }
 }

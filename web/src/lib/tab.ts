@@ -1,9 +1,14 @@
 // Which part of the page a phone shows, as its address says: `#/chat`. The slash keeps it
 // apart from a sign-in link's `#code=…`.
-export const TABS = ["models", "requests", "chat"] as const;
+export const TABS = ["models", "requests", "keys", "chat"] as const;
 export type Tab = (typeof TABS)[number];
 
-const HASH: { [tab in Tab]: string } = { models: "#/", requests: "#/requests", chat: "#/chat" };
+const HASH: { [tab in Tab]: string } = {
+  models: "#/",
+  requests: "#/requests",
+  keys: "#/keys",
+  chat: "#/chat",
+};
 
 export const hashOf = (tab: Tab): string => HASH[tab];
 

@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import { ApiError, asApiError, errorFrom } from "./errors";
 import type { paths } from "./schema";
-import type { Fits, LiveRequest, ModelInfo, Notice, RequestRecord, Status } from "./types";
+import type { Fits, KeyInfo, LiveRequest, ModelInfo, NewKey, Notice, RequestRecord, Status } from "./types";
 
 /** An id as a path's tail: each segment encoded, the slashes kept. */
 export function tail(id: string): string {
@@ -69,6 +69,22 @@ export class Api {
     )) as ModelInfo;
   }
 
+  async keys(): Promise<{ keys: KeyInfo[]; currency: string }> {
+    const listed = await this.#take(this.#client.GET("/api/keys"));
+    return listed as { keys: KeyInfo[]; currency: string };
+  }
+
+  /** A new key with its token, which is told here and never again. */
+  async addKey(wanted: NewKey): Promise<{ token: string; key: KeyInfo }> {
+    const made = await this.#take(this.#client.POST("/api/keys", { body: wanted }));
+    return made as { token: string; key: KeyInfo };
+  }
+
+  async revokeKey(id: string): Promise<void> {
+    const params = { path: { id } };
+    await this.#signedIn(this.#settle(this.#client.DELETE("/api/keys/{id}", { params })));
+  }
+
   /** Swaps a one-time code for the cookie. */
   async login(code: string): Promise<void> {
     await this.#settle(this.#client.POST("/api/login", { body: { code } }));
@@ -90,10 +106,14 @@ export class Api {
   }
 
   async #take<T>(call: Promise<Answer<T>>): Promise<T> {
+    const data = await this.#signedIn(this.#settle(call));
+    if (data === undefined) throw errorFrom(null, 502);
+    return data;
+  }
+
+  async #signedIn<T>(call: Promise<T>): Promise<T> {
     try {
-      const data = await this.#settle(call);
-      if (data === undefined) throw errorFrom(null, 502);
-      return data;
+      return await call;
     } catch (thrown) {
       if (thrown instanceof ApiError && thrown.status === 401) this.#unauthorized();
       throw thrown;

@@ -139,8 +139,8 @@ export interface paths {
         delete: operations["ApiKeysIdRemove"];
         options?: never;
         head?: never;
-        /** Rename a gateway key */
-        patch: operations["ApiKeysIdRename"];
+        /** Change a gateway key */
+        patch: operations["ApiKeysIdChange"];
         trace?: never;
     };
     "/api/login": {
@@ -322,6 +322,23 @@ export interface paths {
         };
         /** One request */
         get: operations["ApiRequestsRequestIdRequest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/requests/{request_id}/prompt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What one request asked */
+        get: operations["ApiRequestsRequestIdPromptPrompt"];
         put?: never;
         post?: never;
         delete?: never;
@@ -512,6 +529,16 @@ export interface components {
             prompt_tokens?: number | null;
             requests?: number;
         };
+        /** KeyChange */
+        KeyChange: {
+            cloud?: boolean;
+            expires_at?: string | null;
+            limits?: components["schemas"]["Limit"][];
+            max_parallel?: number | null;
+            models?: string[];
+            name?: string;
+            store_prompts?: boolean;
+        };
         /** KeyInfo */
         KeyInfo: {
             cloud: boolean;
@@ -535,10 +562,6 @@ export interface components {
         KeyInfos: {
             currency: string;
             keys: components["schemas"]["KeyInfo"][];
-        };
-        /** KeyName */
-        KeyName: {
-            name: string;
         };
         /** Limit */
         Limit: {
@@ -683,6 +706,56 @@ export interface components {
             backend: string;
             hint?: string | null;
             what: string;
+        };
+        /** Prompt */
+        Prompt: {
+            answer?: string | null;
+            answer_cut?: boolean;
+            id: string;
+            key_id: string;
+            path: string;
+            request: string;
+            request_cut?: boolean;
+        };
+        /** Receipt */
+        Receipt: {
+            asked?: string | null;
+            backend?: string | null;
+            cached_tokens?: number | null;
+            client?: string | null;
+            completion_tokens?: number | null;
+            cost?: number | null;
+            currency: string;
+            duration_ms?: number | null;
+            /** @enum {null|string} */
+            energy?: "measured" | "apportioned" | "estimated" | null;
+            energy_cost: number | null;
+            energy_cpu_j?: number | null;
+            energy_gpu_j?: number | null;
+            energy_j?: number | null;
+            error?: string | null;
+            evicted?: string[];
+            host?: string;
+            id: string;
+            key_id?: string | null;
+            load_ms?: number | null;
+            local?: boolean | null;
+            model: string;
+            path?: string;
+            prefill_tok_per_sec?: number | null;
+            prompt_kept: boolean;
+            prompt_tokens?: number | null;
+            queue_ms?: number | null;
+            session_id?: string | null;
+            status?: number | null;
+            stream?: boolean;
+            /** Format: date-time */
+            time: string;
+            tok_per_j?: number | null;
+            tok_per_sec?: number | null;
+            tokens_counted?: boolean;
+            tried?: components["schemas"]["Tried"][];
+            ttft_ms?: number | null;
         };
         /** Record */
         Record: {
@@ -1040,7 +1113,7 @@ export interface operations {
             };
         };
     };
-    ApiKeysIdRename: {
+    ApiKeysIdChange: {
         parameters: {
             query?: never;
             header?: never;
@@ -1051,7 +1124,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["KeyName"];
+                "application/json": components["schemas"]["KeyChange"];
             };
         };
         responses: {
@@ -1404,7 +1477,44 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Record"];
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description Bad request syntax or unsupported method */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        detail: string;
+                        extra?: null | {
+                            [key: string]: unknown;
+                        } | unknown[];
+                        status_code: number;
+                    };
+                };
+            };
+        };
+    };
+    ApiRequestsRequestIdPromptPrompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -11,4 +11,7 @@ export type ModelState = ModelInfo["state"];
 export type LiveRequest = Required<Schemas["LiveRequest"]>;
 export type RequestRecord = Required<Schemas["Record"]>;
 export type Status = Required<Schemas["Status"]>;
+export type KeyInfo = Required<Schemas["KeyInfo"]>;
+export type KeyLimit = KeyInfo["limits"][number];
+export type NewKey = Schemas["NewKey"];
 export type Notice = Required<Schemas["Notice"]>;
