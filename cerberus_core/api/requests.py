@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import anyio.to_thread
 import attrs
+import msgspec
 from litestar import Controller, get
 from litestar.params import FromPath, FromQuery, QueryParameter
 
@@ -23,8 +24,7 @@ class Requests:
     recent: list[Record]
 
 
-@attrs.frozen(kw_only=True)
-class Receipt(Record):
+class Receipt(Record, frozen=True, kw_only=True):
     """A record, and what it takes to read it."""
 
     currency: str
@@ -75,7 +75,7 @@ class RequestsController(Controller):
         if record.energy_j is not None and energy.price_per_kwh is not None:
             energy_cost = record.energy_j / 3.6e6 * energy.price_per_kwh
         return Receipt(
-            **attrs.asdict(record, recurse=False),
+            **msgspec.structs.asdict(record),
             currency=energy.currency,
             energy_cost=energy_cost,
             prompt_kept=kept is not None,

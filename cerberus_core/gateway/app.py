@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import attrs
 import msgspec
 
 from cerberus_core.access import OWNER, Keys, Principal
@@ -222,7 +221,7 @@ class Gateway:
         self.requests.leave(live)
 
         def settled(share: Share) -> None:
-            whole = attrs.evolve(
+            whole = msgspec.structs.replace(
                 record,
                 energy_j=share.energy_j,
                 energy_gpu_j=share.gpu_j,
@@ -267,7 +266,7 @@ class Gateway:
         cost = keys.prices.cost(
             record.model, record.prompt_tokens, record.completion_tokens, record.cached_tokens
         )
-        return record if cost is None else attrs.evolve(record, cost=cost)
+        return record if cost is None else msgspec.structs.replace(record, cost=cost)
 
     def _make_relay(
         self, parsed: Parsed, live: Live, sink: Sink, who: _Who, admission: Admission | None

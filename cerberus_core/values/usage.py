@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import attrs
+import msgspec
 
 from .gpu import EnergyMark
 
@@ -15,8 +16,7 @@ class Tried:
     why: str
 
 
-@attrs.frozen(kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One finished request, one line in the usage log. No prompt is in it."""
 
     id: str

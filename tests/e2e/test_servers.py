@@ -208,7 +208,9 @@ async def test_m04_ten_and_one_swap_at_most_twice_and_the_one_has_its_turn(
         town.ask(user, NAMES[first][0])
     await any_begun(town)
     town.ask("b", NAMES[second][1])
-    await anyio.sleep(0.05)
+    with anyio.fail_after(5):
+        while await town.state(NAMES[second][1]) != "loading":  # it waits from now on
+            await anyio.sleep(0.001)
     while len(town.ended) < 11:
         turn = next(user for user in town.order if user not in town.ended)
         await town.clock.advance(1)

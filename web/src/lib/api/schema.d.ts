@@ -734,27 +734,33 @@ export interface components {
             energy_gpu_j?: number | null;
             energy_j?: number | null;
             error?: string | null;
-            evicted?: string[];
-            host?: string;
+            /** @default [] */
+            evicted: string[];
+            /** @default local */
+            host: string;
             id: string;
             key_id?: string | null;
             load_ms?: number | null;
             local?: boolean | null;
             model: string;
-            path?: string;
+            /** @default /v1/chat/completions */
+            path: string;
             prefill_tok_per_sec?: number | null;
             prompt_kept: boolean;
             prompt_tokens?: number | null;
             queue_ms?: number | null;
             session_id?: string | null;
             status?: number | null;
-            stream?: boolean;
+            /** @default false */
+            stream: boolean;
             /** Format: date-time */
             time: string;
             tok_per_j?: number | null;
             tok_per_sec?: number | null;
-            tokens_counted?: boolean;
-            tried?: components["schemas"]["Tried"][];
+            /** @default false */
+            tokens_counted: boolean;
+            /** @default [] */
+            tried: components["schemas"]["Tried"][];
             ttft_ms?: number | null;
         };
         /** Record */
@@ -772,26 +778,32 @@ export interface components {
             energy_gpu_j?: number | null;
             energy_j?: number | null;
             error?: string | null;
-            evicted?: string[];
-            host?: string;
+            /** @default [] */
+            evicted: string[];
+            /** @default local */
+            host: string;
             id: string;
             key_id?: string | null;
             load_ms?: number | null;
             local?: boolean | null;
             model: string;
-            path?: string;
+            /** @default /v1/chat/completions */
+            path: string;
             prefill_tok_per_sec?: number | null;
             prompt_tokens?: number | null;
             queue_ms?: number | null;
             session_id?: string | null;
             status?: number | null;
-            stream?: boolean;
+            /** @default false */
+            stream: boolean;
             /** Format: date-time */
             time: string;
             tok_per_j?: number | null;
             tok_per_sec?: number | null;
-            tokens_counted?: boolean;
-            tried?: components["schemas"]["Tried"][];
+            /** @default false */
+            tokens_counted: boolean;
+            /** @default [] */
+            tried: components["schemas"]["Tried"][];
             ttft_ms?: number | null;
         };
         /** Requests */
