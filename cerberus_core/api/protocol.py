@@ -87,8 +87,12 @@ class Protocol(HttpToolsProtocol):
         self.expect_100_continue = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reads == "head":  # else a trailer, which nobody wants
-            super().on_header(name, value)
+        if self._reads != "head":
+            return  # a trailer, which nobody wants
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._reads = "body"

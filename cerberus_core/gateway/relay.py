@@ -8,6 +8,7 @@ release of each lease.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from cerberus_core.engines import Lease, Manager, Waited
@@ -92,16 +93,21 @@ class Relay:
     def record(self) -> Record:
         """What is known of the request now."""
         facts, live, lease, waited = self._facts, self._live, self._lease, self._waited
+        if lease is None:
+            model, backend, local = live.model, None, None
+        else:
+            model, backend, local = lease.model.id, lease.model.backend, lease.endpoint.local
+        asked = self._parsed.model
         return Record(
             id=live.id,
             time=live.time,
-            model=lease.model.id if lease else live.model,
-            asked=self._asked(),
-            backend=lease.model.backend if lease else None,
+            model=model,
+            asked=None if lease is None or model == asked else asked,
+            backend=backend,
             client=live.client,
             key_id=live.key_id,
             session_id=self._session,
-            local=lease.endpoint.local if lease else None,
+            local=local,
             path=self._parsed.path,
             stream=self._parsed.stream,
             prompt_tokens=facts.prompt_tokens,
@@ -174,7 +180,12 @@ class Relay:
             self._live.phase = "prefill"
             self._live.model = lease.model.id
             _check_capability(parsed.path, lease)
-            way = way_of(parsed, lease.endpoint, self._asker(lease))
+            way = way_of(
+                parsed,
+                lease.endpoint,
+                partial(self._asker, lease),
+                writes_calls=lease.text_calls,
+            )
             if self._energy is not None and lease.endpoint.local:
                 self.use = self._energy.begin(self._facts, lease.cards)
             kind = MediaAttempt if isinstance(way, Media) else Attempt
@@ -226,33 +237,31 @@ class Relay:
             request_id=live.id,
             model=lease.model.id,
             unix=int(live.time.timestamp()),
-            text_calls=lease.text_calls,
         )
 
     def _figures(self) -> dict[str, Any]:
         """What stands in `usage.cerberus`: the figures so far."""
-        facts = self._facts
-        share = _NO_SHARE if self.use is None else self.use.so_far()
+        facts, waited, share = self._facts, self._waited, _NO_SHARE
+        energy_j = tok_per_j = None
+        if self.use is not None:
+            share = self.use.so_far()
+            energy_j, tok_per_j = share.energy_j, share.tok_per_j(facts.tokens)
         return {
             "request_id": self._live.id,
-            "queue_ms": _ms(self._waited.queue_s) or None,
-            "load_ms": _ms(self._waited.load_s),
-            "evicted": list(self._waited.evicted),
-            "tried": [{"model": step.model, "why": step.why} for step in self._tried],
+            "queue_ms": _ms(waited.queue_s) or None,
+            "load_ms": _ms(waited.load_s),
+            "evicted": waited.evicted,
+            "tried": self._tried,
             "ttft_ms": self._ttft_ms(),
             "duration_ms": _ms(self._clock.monotonic() - self._began),
             "tok_per_sec": facts.tok_per_sec(),
             "prefill_tok_per_sec": facts.prefill_tok_per_sec,
-            "energy_j": share.energy_j,
+            "energy_j": energy_j,
             "energy_gpu_j": share.gpu_j,
             "energy_cpu_j": share.cpu_j,
             "energy": share.mark,
-            "tok_per_j": share.tok_per_j(facts.tokens),
+            "tok_per_j": tok_per_j,
         }
-
-    def _asked(self) -> str | None:
-        asked = self._parsed.model
-        return None if self._lease is None or self._lease.model.id == asked else asked
 
     def _ttft_ms(self) -> int | None:
         first = self._facts.first_at

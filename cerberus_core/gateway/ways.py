@@ -304,20 +304,31 @@ class Asker:
     model: str
     """Its public name."""
     unix: int
-    text_calls: bool = False
-    """The model writes its tool calls into the text."""
 
 
-def way_of(parsed: Parsed, endpoint: Endpoint, asker: Asker) -> Way:
+def way_of(
+    parsed: Parsed,
+    endpoint: Endpoint,
+    asked_by: Callable[[], Asker],
+    *,
+    writes_calls: bool = False,
+) -> Way:
     """Raises `BadRequest` where the request is wrong, `Unsupported` where the endpoint speaks
     nothing that serves it.
+
+    `asked_by` is called where more than bytes are passed on. `writes_calls`: the model writes
+    its tool calls into the text.
     """
     wire = PATHS[parsed.path]
+    plain = not (writes_calls or endpoint.system_first)
+    if plain and wire == "chat" and wire in endpoint.wires:  # nearly all
+        return Straight(parsed)
+    asker = asked_by()
     if wire == "responses":
         responses.refuse_state(parsed.decoded())  # also where the endpoint would keep answers
     way = _straight_or_translated(wire, parsed, endpoint, asker)
     tools = frozenset[str]()
-    if asker.text_calls and way.path == "/v1/chat/completions":
+    if writes_calls and way.path == "/v1/chat/completions":
         tools = text_calls.offered(way.fields())
     return WithTextCalls(way, tools, asker.request_id) if tools else way
 

@@ -79,16 +79,18 @@ class Tallies:
         if tally is None:
             tally = self.models[model] = ModelTally()
         sums = tally.sums
-        for name, value in (
-            ("prompt", record.prompt_tokens),
-            ("cached", record.cached_tokens),
-            ("completion", record.completion_tokens),
-            ("gpu", record.energy_gpu_j),
-            ("cpu", record.energy_cpu_j),
-            ("cost", record.cost),
-        ):
-            if value is not None:
-                sums[name] = sums.get(name, 0) + value
+        if record.prompt_tokens is not None:
+            sums["prompt"] = sums.get("prompt", 0) + record.prompt_tokens
+        if record.cached_tokens is not None:
+            sums["cached"] = sums.get("cached", 0) + record.cached_tokens
+        if record.completion_tokens is not None:
+            sums["completion"] = sums.get("completion", 0) + record.completion_tokens
+        if record.energy_gpu_j is not None:
+            sums["gpu"] = sums.get("gpu", 0) + record.energy_gpu_j
+        if record.energy_cpu_j is not None:
+            sums["cpu"] = sums.get("cpu", 0) + record.energy_cpu_j
+        if record.cost is not None:
+            sums["cost"] = sums.get("cost", 0) + record.cost
         if record.duration_ms is not None:
             tally.duration.add(record.duration_ms / 1000)
         if record.ttft_ms is not None:

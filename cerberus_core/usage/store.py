@@ -56,12 +56,16 @@ class Store:
 
     def add(self, record: Record) -> None:
         """Take one record. Returns at once."""
-        if len(self._recent) == self._keep:
-            self._forget(self._recent[0].time)
-        self._recent.append(record)
+        recent = self._recent
+        if len(recent) == self._keep:
+            began = recent[0].time
+            if self._forgotten_to is None or began > self._forgotten_to:
+                self._forgotten_to = began
+        recent.append(record)
         self._queue.append(record)
         self._told(record)
-        self._bound_queue()
+        if len(self._queue) > QUEUE:
+            self._bound_queue()
         if not self._wake.is_set():
             self._wake.set()
 

@@ -29,8 +29,7 @@ def new_id(unix_s: float | None = None) -> str:
     48 bits of milliseconds, then 80 random bits; see the ULID specification.
     """
     millis = int((time.time() if unix_s is None else unix_s) * 1000) & 0xFFFFFFFFFFFF
-    random = _bits(80)
-    high, low = random >> 40, random & 0xFFFFFFFFFF
+    high, low = _bits(40), _bits(40)
     pairs = _PAIRS
     return (
         f"{pairs[millis >> 40]}{pairs[millis >> 30 & 1023]}{pairs[millis >> 20 & 1023]}"
