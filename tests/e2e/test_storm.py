@@ -120,9 +120,9 @@ async def test_a_storm_stays_within_the_budget_and_hurts_nobody(
                 assert int(one.retry_after or 0) >= 1
             elif one.how == "no_room":
                 assert (one.model, one.status) == (HUGE, 503)
-        assert statuses[429] == ways["overloaded"]
-        assert statuses[503] == ways["no_room"]
-        assert ways["answered"] <= statuses[200] <= ways["answered"] + ways["left"]
+        for status, how in ((200, "answered"), (429, "overloaded"), (503, "no_room")):
+            # Who leaves may have an answer on its way already.
+            assert ways[how] <= statuses[status] <= ways[how] + ways["left"], how
 
         assert watch.fault is None
         assert watch.samples > 100
